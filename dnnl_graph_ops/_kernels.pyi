@@ -38,9 +38,9 @@ def table() -> tuple[tuple[str, str, bool, tuple[tuple[str, str, str], ...], str
 
 @final
 class DepthwiseProblem:
-    """One kernel a channel, or groups of `width` channels in and out, 1 to 3 spatial axes. Strides count elements:
-    n, c, spatial for src and dst; c, kernel for the weights, or group, in channel, out channel, kernel. Sums
-    are f32.
+    """A layer with a kernel for each channel, or groups of `width` channels in and out, and 1 to 3 spatial axes.
+    Strides count elements: n, c, spatial for src and dst; c, kernel for the weights, or group, in channel, out
+    channel, kernel. Sums are f32.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DepthwiseProblem:
 @final
 class Epilogue:
     """Post-ops: steps (op, left, right, to, alpha, beta) on registers, of which 0 is the value that is written,
-    and operands, numbered from OPERANDS; operands are (spread, data type).
+    and on operands, numbered from OPERANDS. Operands are (spread, data type).
     """
 
     def __init__(
@@ -76,9 +76,10 @@ class Epilogue:
 
 @final
 class FilterProblem:
-    """A transposed convolution, channels last. `tile`: results per tile and axis: 1 is the direct form of that
+    """A transposed convolution, channels last. tile: results of a tile on each axis; 1 is the direct form of that
     axis, for any kernel; Winograd has 2, 3 and 4 for two taps per phase, 2 and 4 for three, without dilation; 4
-    on the last two axes, alike. `any_size`: weights are packed as for large sizes, whatever the sizes are.
+    on the last two axes only if both have it. any_size: weights are packed as for large sizes, whatever the
+    sizes are.
     """
 
     def __init__(
@@ -97,24 +98,26 @@ class FilterProblem:
         any_size: bool = False,
     ) -> None: ...
     def bf16_packed_size(self, direction: str) -> int:
-        """bf16 elements of the weights that bf16_product takes."""
+        """Returns the bf16 elements of the packed weights of bf16_product."""
     def bf16_packing(self, direction: str) -> bytes:
-        """As `packing`, for bf16_pack."""
+        """Returns the parameters of bf16_pack as bytes, as `packing` does for filter_pack."""
     def col2im_refusal(self) -> str:
-        """Why col2im_product does not compute the layer; empty if it does."""
+        """Returns why col2im_product does not compute the layer; empty if it does."""
     def packed_size(self, direction: str) -> int:
-        """f32 elements of the packed weights of 'dgrad' or 'fprop'."""
+        """Returns the f32 elements of the packed weights of 'dgrad' or 'fprop'."""
     def packing(self, direction: str) -> bytes:
-        """What the packed weights depend on besides the weights' own layout and data: equal bytes, equal packing."""
+        """Returns the parameters of filter_pack as bytes, without the weights' layout and data: equal bytes, equal
+        packed weights.
+        """
     def refusal(self) -> str:
-        """Why no filter kernel computes the layer; empty if they do."""
+        """Returns why no filter kernel computes the layer; empty if they do."""
     def taps_apart(self) -> FilterProblem:
-        """The layer whose packed weights col2im_product takes for this one."""
+        """Returns the layer whose packed weights col2im_product takes for this one."""
 
 @final
 class IndexProblem:
-    """Rows of data (outer, *sizes, row) of `item` bytes an element. Indices (count, axes), or with `each` (outer,
-    count, row) on one axis; negative ones count from the end.
+    """Rows of data (outer, *sizes, row), elements of `item` bytes, and indices (count, axes), or with `each`
+    (outer, count, row) on one axis. Negative indices count from the end.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class LayerSizes:
 
 @final
 class Work:
-    """What a run of a kernel comes to; estimates of its time go by that."""
+    """The work of a run of a kernel, from which its time is estimated."""
 
     @property
     def products(self) -> float:
@@ -170,15 +173,15 @@ def attention(
     seen: Sequence[int] = (),
 ) -> Kernel:
     """run(q (batch, rows, depth), k (batch, keys, depth), v (batch, keys, width), masks (batch, rows, keys)...,
-    dst (batch, rows, width)): f32: dst = softmax(scale * q k' + the masks) v. Strides of each: the batch's
-    axes, then row and depth of q, key and depth of k, key and width of v, row and key of a mask, row and width
-    of dst. zeros: rows of shares that become zeros: none, nan: those of NaN, unseen: those whose scores all are
-    -Inf; seen: of each row, the keys from the first on that count at all.
+    dst (batch, rows, width)): dst = softmax(scale * q k' + masks) v, in f32. Strides of each operand: the
+    batch's axes, then row and depth of q, key and depth of k, key and width of v, row and key of a mask, row
+    and width of dst. zeros names the rows of shares that become zeros: none, nan (rows of NaN) or unseen (rows
+    whose scores are all -Inf). seen[row]: the row sees this many keys, from the first on; empty: all.
     """
 
 def bf16_isa() -> tuple[str, str]:
-    """The instruction set of narrow products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no better
-    one is used, or ''.
+    """Returns the instruction set of bf16 products: 'amx', 'avx512bf16', 'emulated', or '' for none; and why no
+    better one is used, or ''.
     """
 
 def bf16_pack(
@@ -189,8 +192,8 @@ def bf16_pack(
     threads: int = 0,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (in_channels, out_channels / groups, kernel), packed): as filter_pack; packed is bf16, and so
-    are weights where tiles have one result.
+    """run(weights (in_channels, out_channels / groups, kernel), packed): packed = weights for bf16_product, with
+    the strides of filter_pack. packed is bf16, and so are weights where tiles have one result.
     """
 
 def bf16_product(
@@ -205,8 +208,9 @@ def bf16_product(
     epilogue: Epilogue = ...,
     isa: str = "",
 ) -> ScratchKernel:
-    """run(src, packed, [bias], epilogue's..., scratch, dst): as filter_dgrad or filter_fprop: packed is bf16, and
-    so is src where tiles have one result; sums f32.
+    """run(src, packed, [bias], epilogue's..., scratch, dst): dst = bias + the convolution of src in a direction,
+    as filter_dgrad and filter_fprop compute it, in products of bf16 with sums in f32. packed is bf16, and so is
+    src where tiles have one result.
     """
 
 def bf16_wgrad(
@@ -221,8 +225,9 @@ def bf16_wgrad(
     isa: str = "",
 ) -> ScratchKernel:
     """run(src (batch, in_spatial, in_channels), diff_dst (batch, out_spatial, out_channels), scratch, diff_weights
-    (in_channels, out_channels / groups, kernel)): src and diff_dst in bf16, sums in f32, diff_weights in
-    either. The same sums for the same number of threads.
+    (in_channels, out_channels / groups, kernel)): diff_weights = the sum over batch and positions of src *
+    diff_dst. src and diff_dst are bf16, sums f32, diff_weights bf16 or f32. The same number of threads gives
+    the same bits.
     """
 
 def col2im(
@@ -234,8 +239,8 @@ def col2im(
     bias_dtype: int | None = None,
     epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)): dst = bias + the
-    sum of the f32 columns that meet a position; the reverse of im2col.
+    """run(col (n, src_spatial, kernel, c), [bias (c)], epilogue's..., dst (n, c, dst_spatial)): dst[position] =
+    bias + the sum of the f32 columns that meet the position: the reverse of im2col.
     """
 
 def col2im_product(
@@ -249,20 +254,21 @@ def col2im_product(
     epilogue: Epilogue = ...,
 ) -> ScratchKernel:
     """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch,
-    out_spatial, out_channels)): as filter_dgrad; packed: of problem.taps_apart(). One group, a last axis
-    without dilation.
+    out_spatial, out_channels)): dst = bias + the transposed convolution of src, as filter_dgrad computes it, by
+    products whose overlaps are added up. packed: the weights of problem.taps_apart(). The problem has one group
+    and no dilation on the last axis.
     """
 
 def col2im_takes_epilogue(channels: int, dst_strides: Sequence[int]) -> bool:
-    """Whether col2im takes an epilogue for so many channels and these strides of dst."""
+    """Returns whether col2im takes an epilogue for `channels` channels and these strides of dst."""
 
 def col2im_work(problem: FilterProblem, isa: str = "") -> Work:
-    """Of col2im_product."""
+    """Returns the work of col2im_product."""
 
 def copy(
     shape: Sequence[int], src_dtype: int, src_strides: Sequence[int], dst_dtype: int, dst_strides: Sequence[int]
 ) -> Kernel:
-    """run(src (shape), dst (shape)): dst = src, element by element, converted."""
+    """run(src (shape), dst (shape)): dst = src, element by element, converted to dst's type."""
 
 def copy_list(
     items: Sequence[tuple[Sequence[int], int, Sequence[int], int, Sequence[int]]],
@@ -270,14 +276,13 @@ def copy_list(
     dst_dtype: int,
     zero_elements: int = 0,
 ) -> Kernel:
-    """run(src, dst): dst[0:zero_elements] = 0, then every item (shape, src_offset, src_strides, dst_offset,
-    dst_strides) as a copy.
+    """run(src, dst): dst[0:zero_elements] = 0, then each item (shape, src_offset, src_strides, dst_offset,
+    dst_strides) is copied.
     """
 
 def cumsum(outer: int, length: int, inner: int, exclusive: bool = False, reverse: bool = False) -> Kernel:
-    """run(src (outer, length, inner), dst (outer, length, inner)): f32 in a row: dst = the sums of src along the
-    length up to each element, made in f64 and rounded once. exclusive: without the element itself; reverse:
-    from the end.
+    """run(src (outer, length, inner), dst (outer, length, inner)): dst[o, i, j] = the sum of src[o, 0 .. i, j],
+    f32, all dense, summed in f64 and rounded once. exclusive: without element i; reverse: from the end.
     """
 
 def depthwise_dgrad(
@@ -287,8 +292,8 @@ def depthwise_dgrad(
     packed: bool = False,
     epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(src (n, c, src_spatial), weights (c, kernel), [bias (c)], epilogue's..., dst (n, c, dst_spatial)):
-    transposed convolution.
+    """run(src (n, c, src_spatial), weights (c, kernel), [bias (c)], epilogue's..., dst (n, c, dst_spatial)): dst =
+    bias + the transposed convolution of src; every channel has its own kernel.
     """
 
 def depthwise_fprop(
@@ -299,17 +304,18 @@ def depthwise_fprop(
     epilogue: Epilogue = ...,
 ) -> Kernel:
     """run(diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c,
-    src_spatial)): bias and epilogue are those of an ordinary convolution.
+    src_spatial)): diff_src = bias + the ordinary convolution of diff_dst; every channel has its own kernel.
     """
 
 def depthwise_packing(problem: DepthwiseProblem, dgrad: bool) -> tuple[Kernel, int, list[int], list[int]]:
-    """run(weights (c, kernel), packed): for kernels of the direction with packed=True; the floats of packed, and
-    the shape and the strides there of what is copied.
+    """run(weights (c, kernel), packed): Returns the kernel that packs weights for kernels of the direction with
+    packed=True, the floats of packed, and the shape and strides of the weights in packed.
     """
 
 def depthwise_wgrad(problem: DepthwiseProblem) -> Kernel:
-    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)): the same sums for any
-    number of threads. No groups.
+    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)): diff_weights[c, k] =
+    the sum over n and positions of src * diff_dst, with the same bits for any number of threads. The problem
+    has no groups.
     """
 
 def elementwise(
@@ -319,21 +325,21 @@ def elementwise(
     dst_dtype: int,
     dst_strides: Sequence[int],
 ) -> Kernel:
-    """run(operands (shape)..., dst (shape)): element-wise steps as of Epilogue, but no register is written at
-    first and the last step alone writes register 0. Operands are (data type, strides), each f32, bf16 or f16;
-    strides may be 0. dst may be an operand of the same strides and item size.
+    """run(operands (shape)..., dst (shape)): dst = the value of the last step. Steps are those of Epilogue, but no
+    register is written at first, and only the last step writes register 0. Operands are (data type, strides),
+    each f32, bf16 or f16; strides may be 0. dst may be an operand of the same strides and item size.
     """
 
 def elementwise_int(
     op: str, shape: Sequence[int], strides: Sequence[Sequence[int]], src_dtype: int, dst_dtype: int
 ) -> Kernel:
-    """run(src_0 (shape), [src_1 (shape)], dst (shape)): an element-wise op on numbers or truth values as they are;
-    strides: of each operand, in elements, 0 where it is stretched.
+    """run(src_0 (shape), [src_1 (shape)], dst (shape)): dst = op(src_0, src_1) on integers, floats or truth values
+    as they are, without conversion. strides of each operand count elements and are 0 where it is stretched.
     """
 
 def epilogue(epilogue: Epilogue, positions: Sequence[int], channels: int, strides: Sequence[int]) -> Kernel:
-    """run(epilogue's..., dst (positions, channels)): the post-ops on dst itself, f32, channels last; positions:
-    the sizes of its axes without the channels, images first, and their strides.
+    """run(epilogue's..., dst (positions, channels)): dst = the post-ops of dst, in place, f32, channels last.
+    positions and strides are those of its axes without the channels, images first.
     """
 
 def few_channels_gradient(
@@ -346,16 +352,18 @@ def few_channels_gradient(
     weights_dtype: int,
     weights_strides: Sequence[int],
 ) -> Kernel:
-    """run(src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)): wgrad
-    of the layers of few_channels_product, strides as of few_channels_product and few_channels_pack; the same
-    sums for the same number of threads.
+    """run(src (n, channels, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (channels, c, kernel)):
+    diff_weights = the sum over n and positions of src * diff_dst, for the layers of few_channels_product, with
+    the strides of few_channels_product and few_channels_pack. The same number of threads gives the same bits.
     """
 
 def few_channels_pack(layer: LayerSizes, channels: int, weights_dtype: int, weights_strides: Sequence[int]) -> Kernel:
-    """run(weights (channels, c, kernel), packed): Strides: channel of src, channel of dst, kernel."""
+    """run(weights (channels, c, kernel), packed): packed = weights for few_channels_product. Strides: channel of
+    src, channel of dst, kernel.
+    """
 
 def few_channels_packed_size(layer: LayerSizes, channels: int) -> int:
-    """f32 elements of the packed weights."""
+    """Returns the f32 elements of the packed weights of few_channels_product."""
 
 def few_channels_product(
     layer: LayerSizes,
@@ -368,18 +376,18 @@ def few_channels_product(
     epilogue: Epilogue = ...,
 ) -> Kernel:
     """run(diff_dst (n, c, dst_spatial), packed, [bias (channels)], epilogue's..., diff_src (n, channels,
-    src_spatial)): fprop of a layer whose dst has c channels, few, and src `channels`. Strides: n, channel,
-    spatial; bias_dtype 0 means none. Sums are f32.
+    src_spatial)): diff_src = bias + the ordinary convolution of diff_dst, which has few (c) channels, to
+    `channels` channels. Strides: n, channel, spatial. A bias_dtype of 0 means no bias. Sums are f32.
     """
 
 def few_channels_refusal(layer: LayerSizes) -> str:
-    """Why few_channels_product does not compute a layer whose dst has c channels; empty if it does."""
+    """Returns why few_channels_product does not compute a layer whose dst has c channels; empty if it does."""
 
 def fill(shape: Sequence[int], dtype: int, strides: Sequence[int], value: float) -> Kernel:
     """run(dst (shape)): dst = value."""
 
 def fill_channel(shape: Sequence[int], dtype: int, dst_strides: Sequence[int], axis: int, bias_dtype: int) -> Kernel:
-    """run(bias (shape[axis]), dst (shape)): dst = bias of the element's index on `axis`."""
+    """run(bias (shape[axis]), dst (shape)): dst[..., i, ...] = bias[i], where i is the index on `axis`."""
 
 def filter_dgrad(
     problem: FilterProblem,
@@ -392,8 +400,8 @@ def filter_dgrad(
     epilogue: Epilogue = ...,
 ) -> ScratchKernel:
     """run(src (batch, in_spatial, in_channels), packed, [bias (out_channels)], epilogue's..., scratch, dst (batch,
-    out_spatial, out_channels)): bias_dtype 0 means none. Strides: batch, then spatial axes; the channels are
-    contiguous.
+    out_spatial, out_channels)): dst = bias + the transposed convolution of src. A bias_dtype of 0 means no
+    bias. Strides: batch, then spatial axes; the channels are contiguous.
     """
 
 def filter_fprop(
@@ -407,14 +415,16 @@ def filter_fprop(
     epilogue: Epilogue = ...,
 ) -> ScratchKernel:
     """run(diff_dst (batch, out_spatial, out_channels), packed, [bias (in_channels)], epilogue's..., scratch,
-    diff_src (batch, in_spatial, in_channels)): bias and epilogue are those of an ordinary convolution.
+    diff_src (batch, in_spatial, in_channels)): diff_src = bias + the ordinary convolution of diff_dst. Strides
+    as in filter_dgrad.
     """
 
 def filter_pack(
     problem: FilterProblem, direction: str, weights_dtype: int, weights_strides: Sequence[int], threads: int = 0
 ) -> Kernel:
-    """run(weights (in_channels, out_channels / groups, kernel), packed): weights_strides: in channel, out channel
-    (of one group), taps; the in channels of the groups follow each other. threads 0: as many as OpenMP gives.
+    """run(weights (in_channels, out_channels / groups, kernel), packed): packed = weights for filter_dgrad or
+    filter_fprop. weights_strides: in channel, out channel (of one group), taps; the in channels of the groups
+    follow each other. threads 0: the number that OpenMP gives.
     """
 
 def filter_wgrad(
@@ -434,21 +444,23 @@ def filter_wgrad(
 def filter_work(
     problem: FilterProblem, direction: str, src_dtype: int, dst_dtype: int, threads: int = 0, isa: str = ""
 ) -> Work:
-    """Of filter_* between dense activations, channels last; isa: of another CPU."""
+    """Returns the work of filter_* between dense activations, channels last. isa: the set of another CPU."""
 
 def gather(
     outer: int, sizes: Sequence[int], inner: int, rows: int, item: int, index: int, batched: bool = False
 ) -> Kernel:
-    """run(src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)): all
-    in a row, src of `item` and places of `index` bytes: dst[o, r] = src[o, places[o, r]]. Places below 0 count
-    from the end; what lies outside is an error.
+    """run(src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)):
+    dst[o, r] = src[o, places[o, r]], all dense. Elements of src have `item` bytes, those of places `index`
+    bytes. Places below 0 count from the end; a place outside is an error.
     """
 
 def gather_elements(problem: IndexProblem) -> Kernel:
-    """run(data (outer, sizes, row), indices, dst (outer, count, row)): dst = the elements, each by its own index."""
+    """run(data (outer, sizes, row), indices, dst (outer, count, row)): dst[o, i, j] = data[o, indices[o, i, j],
+    j], or the row data[o, *indices[i]].
+    """
 
 def gathers_groups(channels: int, width: int) -> bool:
-    """Whether groups of `width` of all channels have kernels on this CPU."""
+    """Returns whether this CPU has kernels for groups of `width` of `channels` channels."""
 
 def grid_sample(
     images: int,
@@ -460,8 +472,9 @@ def grid_sample(
     padding: str = "zeros",
     align_corners: bool = False,
 ) -> Kernel:
-    """run(src (images, channels, height, width), grid (images, places, 2), dst (images, channels, places)): f32 in
-    a row: images read at x and y from -1 to 1, as ONNX's GridSample has them.
+    """run(src (images, channels, height, width), grid (images, places, 2), dst (images, channels, places)): dst[n,
+    c, i] = src[n, c] at the place grid[n, i] = (x, y), from -1 to 1, as ONNX's GridSample defines it; f32, all
+    dense.
     """
 
 def group_norm(
@@ -478,17 +491,18 @@ def group_norm(
     epilogue: Epilogue = ...,
 ) -> Kernel:
     """run(src (n, channels, spatial), [scale (channels), shift (channels)], epilogue's..., dst (n, channels,
-    spatial)): each group of channels of each image to mean 0 and variance 1, then scaled and shifted by channel
-    (f32). Strides: n, channel, spatial; src and dst are both channels last or both channels first, with an
-    epilogue channels last. The same bits for any number of threads.
+    spatial)): dst = (src - mean) / sqrt(variance + epsilon) * scale + shift, with the mean and variance of each
+    group of channels of each image; scale and shift are f32 by channel. Strides: n, channel, spatial; src and
+    dst are both channels last or both channels first, with an epilogue channels last. The bits are the same for
+    any number of threads.
     """
 
 def im2col(
     layer: LayerSizes, dst_dtype: int, dst_strides: Sequence[int], col_dtype: int, col_strides: Sequence[int]
 ) -> Kernel:
-    """run(dst (n, c, dst_spatial), col (n, src_spatial, kernel, c)): the positions of a transposed convolution's
-    dst that every source position meets, zero where there is none. Strides count elements: n, source axes,
-    kernel axes, c for col; n, c, spatial for dst.
+    """run(dst (n, c, dst_spatial), col (n, src_spatial, kernel, c)): col[n, src position, tap, c] = the element of
+    a transposed convolution's dst that the source position meets by the tap, 0 where there is none. Strides
+    count elements: n, source axes, kernel axes, c for col; n, c, spatial for dst.
     """
 
 def int8_depthwise(
@@ -507,8 +521,9 @@ def int8_depthwise(
     epilogue: Epilogue = ...,
     isa: str = "",
 ) -> Kernel:
-    """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): Strides: n, c,
-    spatial, channels contiguous. Sums are exact; results as of int8_product.
+    """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): dst = results
+    of the exact sums of (src - src_zero) * weights, as int8_product makes them. Strides: n, c, spatial;
+    channels are contiguous.
     """
 
 def int8_depthwise_gather(
@@ -523,13 +538,13 @@ def int8_depthwise_gather(
     has_bias: bool = False,
     epilogue: Epilogue = ...,
 ) -> Kernel:
-    """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): a problem of
-    s8 or u8, channels last; packed: as depthwise_packing wrote it, of whole numbers. Sums are f32, exact where
-    they stay below 2^24; results as of int8_product.
+    """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): dst = results
+    of the sums of src * weights, as int8_product makes them. The problem is of s8 or u8, channels last; packed
+    holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24.
     """
 
 def int8_depthwise_gathers(problem: DepthwiseProblem) -> bool:
-    """Whether int8_depthwise_gather takes a problem."""
+    """Returns whether int8_depthwise_gather takes a problem."""
 
 def int8_depthwise_pack(
     layer: LayerSizes,
@@ -541,18 +556,19 @@ def int8_depthwise_pack(
     has_points: bool = False,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (c, kernel), [points (c)], packed): dgrad: of a transposed convolution. points: zero points in
-    s32, for sets that multiply words; u8 has the zero point 128 for the others.
+    """run(weights (c, kernel), [points (c)], packed): packed = weights for int8_depthwise. dgrad: for a transposed
+    convolution. points are zero points in s32, for sets that multiply words; for the other sets the zero point
+    of u8 is 128.
     """
 
 def int8_depthwise_size(layer: LayerSizes, dgrad: bool, isa: str = "") -> int:
-    """Bytes of the weights that int8_depthwise takes."""
+    """Returns the bytes of the packed weights of int8_depthwise."""
 
 def int8_isa() -> tuple[str, str]:
-    """The instruction set of integer products, or '' for none; and why no better one is used, or ''."""
+    """Returns the instruction set of 8-bit products, or '' for none; and why no better one is used, or ''."""
 
 def int8_layout(channels: int, src_dtype: int, isa: str = "") -> tuple[int, int, bool]:
-    """Of rows: bytes of an element, elements of a position, and whether src is its rows as it lies."""
+    """Returns the layout of rows: bytes of an element, elements of a position, and whether src is rows as it lies."""
 
 def int8_pack(
     problem: FilterProblem,
@@ -564,20 +580,20 @@ def int8_pack(
     threads: int = 0,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed): as filter_pack,
-    tiles of several results where the set multiplies words; weights are s8 or u8, points s32. channels: of a
-    group, what weights have of those that are read; the others fill up a position of rows, and their weights
-    are zero.
+    """run(weights (in_channels, out_channels / groups, kernel), [points (out_channels)], packed): packed = weights
+    for int8_product, with the strides of filter_pack; sets that multiply words take tiles of several results.
+    weights are s8 or u8, points s32. channels: how many in channels of a group the weights have; the weights of
+    the others, which fill up a position of rows, are zero.
     """
 
 def int8_pack_subtracts(isa: str = "") -> bool:
-    """Whether zero points of weights go to int8_pack rather than to int8_product."""
+    """Returns whether int8_pack takes the zero points of weights, rather than int8_product."""
 
 def int8_packed_size(problem: FilterProblem, direction: str, isa: str = "") -> int:
-    """Bytes of the weights that int8_product takes."""
+    """Returns the bytes of the packed weights of int8_product."""
 
 def int8_packing(problem: FilterProblem, direction: str, isa: str = "") -> bytes:
-    """As FilterProblem.packing, for int8_pack."""
+    """Returns the parameters of int8_pack as bytes, as FilterProblem.packing does for filter_pack."""
 
 def int8_product(
     problem: FilterProblem,
@@ -601,11 +617,12 @@ def int8_product(
     has_zero: bool = False,
 ) -> ScratchKernel:
     """run(rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points
-    (out_channels)], [sums], epilogue's..., scratch, dst): Sums are exact; scales and bias are f32 of all out
-    channels; scale: a factor of all of them; zero: src's zero point, in src's type, in place of src_zero;
-    points: zero points of the weights in s32; sums: of int8_sums. Results in s8 or u8, from dst_low to
-    dst_high, are rounded quotients by dst_scale, plus dst_zero; in s32 they are the sums, without scales.
-    `position`: elements of dst from one position to the next; strides of dst are multiples of it.
+    (out_channels)], [sums], epilogue's..., scratch, dst): dst = scale * scales * sum + bias and the epilogue,
+    where sum is exact: the sum of (rows - zero) * (weights - points). scales and bias are f32 for all out
+    channels; scale is a factor of all of them; zero, in src's type, takes the place of src_zero; points are
+    zero points of the weights in s32; sums come from int8_sums. A dst of s8 or u8 has quotients by dst_scale,
+    rounded, plus dst_zero, from dst_low to dst_high; a dst of s32 has the sums without scales. position:
+    elements of dst from one position to the next; strides of dst are multiples of it.
     """
 
 def int8_rows(
@@ -620,9 +637,10 @@ def int8_rows(
     pitch: int = 0,
     has_zero: bool = False,
 ) -> Kernel:
-    """run(src (sizes, channels), [zero (1)], rows): Sizes and strides: of all axes but the channels, which are
-    contiguous; src_zero: src's zero point, which may be an operand of src's type, and fills up `before`
-    elements before the channels, and what is left of `pitch` behind them; 0: as int8_layout says.
+    """run(src (sizes, channels), [zero (1)], rows): rows[position, before + c] = src[position, c]: the left factor
+    of int8_product. sizes and strides are those of all axes but the channels, which are contiguous. src_zero,
+    or the operand zero of src's type, fills up `before` elements before the channels and the rest of `pitch`
+    after them; a pitch of 0 is that of int8_layout.
     """
 
 def int8_sums(
@@ -635,20 +653,20 @@ def int8_sums(
     threads: int = 0,
     has_zero: bool = False,
 ) -> Kernel:
-    """run(rows, [zero (1)], sums): The sums in s32 of what each position of dst reads in each group, (batch,
-    spatial, groups), of rows of bytes less src's zero point, which may be an operand of src's type. channels:
-    of a group, the first of a position of rows.
+    """run(rows, [zero (1)], sums): sums[n, position of dst, group] = the sum in s32 of the elements of rows that
+    the position reads, less src's zero point, which may be an operand of src's type. rows are bytes. channels:
+    how many channels of a group are summed, from the first of a position of rows on.
     """
 
 def isa() -> str:
-    """The instruction set in use: 'avx2' or 'avx512'."""
+    """Returns the instruction set in use: 'avx2' or 'avx512'."""
 
 def isa_reason() -> str:
-    """Why that is not a wider one, or ''."""
+    """Returns why no wider set is used, or ''."""
 
 def isfinite(items: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> Kernel:
-    """run(src..., flag): flag, one s32, = whether any element of the sources is Inf or NaN. Each item is a shape,
-    a data type (f32, bf16 or f16) and strides.
+    """run(src..., flag): flag = whether any element of the sources is Inf or NaN, as one s32. Each item is a
+    shape, a data type (f32, bf16 or f16) and strides.
     """
 
 def layer_norm(
@@ -661,9 +679,9 @@ def layer_norm(
     epsilon: float,
     affine: bool = False,
 ) -> Kernel:
-    """run(src (rows, width), [scale (width), shift (width)], dst (rows, width)): rows of neighbours, pitches
-    apart, less their means, divided by the roots of their variances plus epsilon, then scaled and shifted
-    (f32).
+    """run(src (rows, width), [scale (width), shift (width)], dst (rows, width)): dst = (src - mean) /
+    sqrt(variance + epsilon) * scale + shift, with the mean and variance of each row of neighbours; rows lie
+    pitches apart, scale and shift are f32.
     """
 
 def max_pool_gradient(
@@ -681,9 +699,9 @@ def max_pool_gradient(
     diff_strides: Sequence[int],
     to_strides: Sequence[int],
 ) -> Kernel:
-    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_src f32 (n, c, src_spatial)): the gradient
-    of the largest element of each window, which goes to the first of the largest. Strides: n, c, spatial;
-    channels lie side by side.
+    """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_src f32 (n, c, src_spatial)): diff_src = the
+    gradient of a max pool: the element of diff_dst of each window is added at the window's first largest
+    element of src. Strides: n, c, spatial; channels are contiguous.
     """
 
 def mix_axis(
@@ -695,9 +713,8 @@ def mix_axis(
     sources: Sequence[int],
     weights: Sequence[float],
 ) -> Kernel:
-    """run(src (outer, size, inner), dst f32 (outer, results, inner)): Weighted sums along an axis: result r, of
-    one less than there are starts, is the sum of weights[i] times the element sources[i], for i from starts[r]
-    up to starts[r + 1].
+    """run(src (outer, size, inner), dst f32 (outer, results, inner)): dst[o, r, j] = the sum of weights[i] *
+    src[o, sources[i], j] for i from starts[r] up to starts[r + 1]; there is one result fewer than starts.
     """
 
 def pool(
@@ -718,9 +735,10 @@ def pool(
     exclude_pad: bool,
     scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
-    """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): the largest of each window, or the mean. Strides: n,
-    c, spatial; channels lie side by side. Results have src's type. With scales (scale and zero point of src, of
-    dst) src is of 8-bit integers, dst too or f32: largest and sums are exact, and rounded once, ties to even.
+    """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): dst = the largest element of each window of src, or
+    the mean. Strides: n, c, spatial; channels are contiguous. Results have src's type. With scales (scale and
+    zero point of src, of dst) src is of 8-bit integers, dst too or f32: largest and sums are exact, and rounded
+    once, ties to even.
     """
 
 def recurrent(
@@ -728,19 +746,19 @@ def recurrent(
 ) -> Kernel:
     """run(src (steps, batch, width), input_weights (gates, size, width), input_bias (gates, size), weights (gates,
     size, size), bias (size), h (batch, size), c (batch, size), rows, last_h (batch, size), last_c (batch,
-    size)): all f32: one direction. input_bias holds all biases but `bias`, that gru_before_reset adds to the
-    new state's product; weights: of the state. The gates are i, o, f, c (lstm) or z, r and the new state (gru).
-    c and last_c are read and written for lstm only; rows: h of step t at t * row_step. packed: both weights
-    come so.
+    size)): rows[t] = h of step t of one direction, in f32. input_bias holds all biases but `bias`, which
+    gru_before_reset adds to the new state's product; weights are those of the state. The gates are i, o, f, c
+    (lstm) or z, r and the new state (gru). Only lstm reads and writes c and last_c. h of step t lies at t *
+    row_step. packed: both weights come packed.
     """
 
 def recurrent_pack(cell: str, width: int, size: int) -> Kernel:
     """run(input_weights (gates, size, width), weights (gates, size, size), packed_input_weights, packed_weights):
-    all f32.
+    packed_input_weights, packed_weights = both weights for recurrent with packed=True, in f32.
     """
 
 def recurrent_packed(cell: str, width: int, size: int) -> list[int]:
-    """The floats of packed_input_weights and of packed_weights."""
+    """Returns the floats of packed_input_weights and of packed_weights."""
 
 def reduce(
     kind: str,
@@ -752,10 +770,10 @@ def reduce(
     dst_strides: Sequence[int],
     scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
-    """run(src (shape), dst (shape)): sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the sum of
-    squares) over the axes that are `reduced`, none of size 0. The strides of dst on these do not count. Results
-    are f32 or of src's type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst
-    too or f32: sum, mean and max are exact, and rounded once, ties to even.
+    """run(src (shape), dst (shape)): dst = sum, mean, max, min, prod, l1 (sum of magnitudes) or l2 (root of the
+    sum of squares) of src over the axes that are `reduced`, none of size 0; the strides of dst on these are
+    ignored. Results are f32 or of src's type. With scales (scale and zero point of src, of dst) src is of 8-bit
+    integers, dst too or f32: sum, mean and max are exact, and rounded once, ties to even.
     """
 
 def resample(
@@ -771,9 +789,10 @@ def resample(
     align_corners: bool,
     scales: tuple[float, int, float, int] | None = None,
 ) -> Kernel:
-    """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): linear between, or the nearest of, the elements.
-    Strides: n, c, spatial; channels lie side by side. Results have src's type. With scales (scale and zero
-    point of src, of dst) src is of 8-bit integers, dst too or f32: what they stand for is mixed in f32.
+    """run(src (n, c, src_spatial), dst (n, c, dst_spatial)): dst = src at each result's place: the nearest
+    element, or linear between its neighbours. Strides: n, c, spatial; channels are contiguous. Results have
+    src's type. With scales (scale and zero point of src, of dst) src is of 8-bit integers, dst too or f32:
+    their values are mixed in f32.
     """
 
 def rms_norm(
@@ -786,17 +805,17 @@ def rms_norm(
     epsilon: float,
     scaled: bool = False,
 ) -> Kernel:
-    """run(src (rows, width), [scale (width)], dst (rows, width)): rows of neighbours, pitches apart, divided by
-    the roots of their mean squares plus epsilon, and scaled (f32).
+    """run(src (rows, width), [scale (width)], dst (rows, width)): dst = src / sqrt(mean of src^2 + epsilon) *
+    scale for each row of neighbours; rows lie pitches apart, scale is f32.
     """
 
 def rotary(
     shape: Sequence[int], half: int, strides: Sequence[Sequence[int]], interleaved: bool = False, whole: bool = False
 ) -> Kernel:
-    """run(src (shape, 2 half), cos (shape, half), sin (shape, half), dst (shape, 2 half)): f32: pairs (a, b) of 2
-    * half neighbours become a cos - b sin and b cos + a sin; they are i and half + i, or, interleaved, 2 i and
-    2 i + 1. whole: cos and sin have further numbers for the second of each pair. Strides of each operand for
-    the axes of shape.
+    """run(src (shape, 2 half), cos (shape, half), sin (shape, half), dst (shape, 2 half)): dst = (a cos - b sin, b
+    cos + a sin) for pairs (a, b) of 2 * half neighbours, in f32. Pairs are elements i and half + i or, if
+    interleaved, 2 i and 2 i + 1. whole: cos and sin have further numbers for the second of each pair. Strides
+    of each operand are those of the axes of shape.
     """
 
 def row_product(
@@ -819,14 +838,16 @@ def row_product(
 ) -> Kernel:
     """run(a (images, rows, depth), b (images, columns, depth), [bias (columns or rows)], epilogue's..., c (images,
     rows, columns)): c[n, i, j] = bias[j] + sum over k of a[n, i, k] * b[n, j, k]; bias[i] where bias_axis is 0.
-    Each is f32, bf16 or f16; sums are f32 and rounded once. Strides count elements: image, row and depth for a
-    and b, one of whose last two has to be 1; image, row and column for c. Images of c with the stride 0 are
-    summed. A bias_dtype of 0: no bias. The epilogue is for c's channels, with the sizes and strides of its
-    other axes, images first; columns are contiguous then.
+    Each operand is f32, bf16 or f16; sums are f32 and rounded once. Strides count elements: image, row and
+    depth for a and b, one of whose last two has to be 1; image, row and column for c. Images of c with the
+    stride 0 are summed. A bias_dtype of 0 means no bias. The epilogue is for c's channels, with the sizes and
+    strides of its other axes, images first; columns are contiguous then.
     """
 
 def row_product_work(rows: int, columns: int, depth: int, isa: str = "") -> Work:
-    """Of row_product; depth: of all images. weights: elements of the right factor that are put across."""
+    """Returns the work of row_product. depth: of all images together. Its weights are elements of the right factor
+    that are transposed.
+    """
 
 def row_tiling(
     kernels: Sequence[Kernel],
@@ -835,20 +856,20 @@ def row_tiling(
     scratch_bytes: int,
     threads: int,
 ) -> Kernel:
-    """run(sources..., scratch, dst): every task is a list of (number of a kernel, its operands as (number of one
-    of the `operands` here, offset in bytes)) that a thread runs in order, with scratch_bytes of scratch of its
-    own.
+    """run(sources..., scratch, dst): Each task is a list of (number of a kernel, its operands as (number of one of
+    the `operands` here, offset in bytes)), which a thread runs in order, with scratch_bytes of scratch memory.
     """
 
 def scatter(problem: IndexProblem, how: str = "none") -> Kernel:
-    """run(data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)): dst = data
-    with updates in the place of rows (none), of any item, or of f32 combined with them in their order: add,
-    mul, max or min, the last two NaN of any NaN.
+    """run(data (outer, sizes, row), indices, updates (outer, count, row), dst (outer, sizes, row)): dst = data,
+    then each row at indices becomes its update (none; any item), or is combined with it in order, in f32: add,
+    mul, max or min; the last two give NaN for any NaN.
     """
 
 def select(shape: Sequence[int], strides: Sequence[Sequence[int]], item: int) -> Kernel:
-    """run(cond (shape), src_0 (shape), src_1 (shape), dst (shape)): src_0 where cond, of bytes, is not 0, else
-    src_1; strides: of each operand, in elements of `item` bytes (1, 2, 4 or 8), 0 where it is stretched.
+    """run(cond (shape), src_0 (shape), src_1 (shape), dst (shape)): dst = src_0 where cond, of bytes, is not 0,
+    else src_1. strides of each operand count elements of `item` bytes (1, 2, 4 or 8), and are 0 where it is
+    stretched.
     """
 
 def softmax(
@@ -860,17 +881,18 @@ def softmax(
     dst_strides: Sequence[int],
     logarithm: bool = False,
 ) -> Kernel:
-    """run(src (shape), dst (shape)): softmax over an axis, or its logarithm. In both src and dst the elements of
-    the axis are neighbours, or those of another axis.
+    """run(src (shape), dst (shape)): dst = softmax of src over an axis, or its logarithm. In both src and dst the
+    elements of the axis are neighbours, or those of another axis.
     """
 
 def softmax_gradient(outer: int, length: int, inner: int, dtype: int, logarithm: bool = False) -> Kernel:
-    """run(diff_dst (outer, length, inner), dst (outer, length, inner), diff_src (outer, length, inner)): the
-    gradient of a softmax over the middle axis, or of its logarithm, from the results dst; all in a row.
+    """run(diff_dst (outer, length, inner), dst (outer, length, inner), diff_src (outer, length, inner)): diff_src
+    = dst * (diff_dst - the sum of diff_dst * dst over the middle axis), or for the logarithm diff_dst - e^dst *
+    the sum of diff_dst; all dense.
     """
 
 def topk(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
-    """run(src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)): f32, and s64
-    for places, in a row: the largest or smallest along the length in their order, of equal ones the first; NaN
-    counts as the largest.
+    """run(src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)): values,
+    places = the `count` largest (or smallest) f32 along the length, in order, and their places in s64; all
+    dense. Of equal values the first comes first; NaN counts as the largest.
     """
