@@ -33,6 +33,9 @@ class Sizes(dict[str, Any]):
         return self[name]
 
 
+Shapes = Callable[[Sizes, Mapping[str, Any]], Mapping[str, tuple[int, ...]]]
+
+
 @dataclass(frozen=True)
 class Case:
     """The part of a kernel's call that its declaration leaves open.
@@ -44,12 +47,12 @@ class Case:
     """
 
     sizes: dict[str, int]
-    dims: Callable[..., Mapping[str, Any]] = dict
+    dims: Callable[[Sizes], Mapping[str, Any]] = lambda s: s
     arguments: Callable[[Sizes], Mapping[str, Any]] = lambda s: {}
-    shapes: Callable[[Sizes, Mapping[str, Any]], Mapping[str, tuple[int, ...]]] = lambda s, a: {}
-    dtypes: Mapping[str, str] = field(default_factory=dict)
+    shapes: Shapes = lambda s, a: {}
+    dtypes: Mapping[str, str] = field(default_factory=dict[str, str])
     below: Callable[[Sizes], int] = lambda s: 1
-    several: Mapping[str, int] = field(default_factory=dict)
+    several: Mapping[str, int] = field(default_factory=dict[str, int])
     macs: Callable[[Sizes], int] = lambda s: 0
     unit: str = "f32"
     taken: Callable[[Any], Any] = lambda result: result
@@ -88,7 +91,7 @@ def build(name: str, shape: Mapping[str, int] | None = None) -> Built:
     case, (parameters, text) = CASES[name], declared()[name]
     if unknown := set(shape or ()) - set(case.sizes):
         raise InvalidArgumentError(f"{name} has no size {', '.join(sorted(unknown))}; it has {', '.join(case.sizes)}")
-    sizes = Sizes(case.dims(**{**case.sizes, **(shape or {})}))
+    sizes = Sizes(case.dims(Sizes({**case.sizes, **(shape or {})})))
     operands = list(_operands(text, case))
     shapes = {operand: _sizes(dims, sizes) for operand, dims in operands if dims and sizes.keys() >= {*dims}}
     dims = dict(operands)
@@ -100,7 +103,8 @@ def build(name: str, shape: Mapping[str, int] | None = None) -> Built:
     }
     kernel = case.taken(getattr(kernels, name)(**values))
     shapes |= case.shapes(sizes, values)
-    rng, arrays, moved = np.random.default_rng(0), [], 0
+    rng, moved = np.random.default_rng(0), 0
+    arrays: list[Any] = []
     for operand, _ in operands:
         if operand == SCRATCH:
             arrays.append(_aligned(kernel.scratch_bytes))
@@ -112,7 +116,8 @@ def build(name: str, shape: Mapping[str, int] | None = None) -> Built:
 
 def _operands(text: str, case: Case) -> Iterable[tuple[str, list[str]]]:
     """Yields the name and the dims of each operand of a declaration, without optional ones and those of an epilogue."""
-    depth, begin, parts = 0, 0, []
+    depth, begin = 0, 0
+    parts: list[str] = []
     for i, letter in enumerate(f"{text},"):
         depth += (letter in "([") - (letter in ")]")
         if letter == "," and depth == 0:
@@ -127,11 +132,10 @@ def _operands(text: str, case: Case) -> Iterable[tuple[str, list[str]]]:
 
 
 def _sizes(dims: Iterable[str], sizes: Sizes) -> tuple[int, ...]:
-    """Returns the sizes of dims: names, or what a case has under their text; a tuple stands for several."""
+    """Returns the sizes of dims by their text in the declaration; a tuple stands for several dims."""
     shape: list[int] = []
     for dim in dims:
-        size = sizes[dim]
-        shape.extend(size if isinstance(size, tuple) else (size,))
+        shape.extend(np.atleast_1d(sizes[dim]).tolist())
     return tuple(shape)
 
 
@@ -195,48 +199,48 @@ def _out(size: int, kernel: int, stride: int) -> int:
     return (size + 2 * (kernel // 2) - kernel) // stride + 1
 
 
-def conv(n: int, in_c: int, out_c: int, size: int, kernel: int, stride: int) -> dict[str, Any]:
+def conv(s: Sizes) -> dict[str, Any]:
     """Dims of a FilterProblem whose wide side has `size` positions on each of two axes."""
-    small = _out(size, kernel, stride)
+    small = _out(s.size, s.kernel, s.stride)
     return {
-        "batch": n,
-        "in_channels": in_c,
-        "out_channels": out_c,
-        "out_channels / groups": out_c,
+        "batch": s.n,
+        "in_channels": s.in_c,
+        "out_channels": s.out_c,
+        "out_channels / groups": s.out_c,
         "in_spatial": (small, small),
-        "out_spatial": (size, size),
-        "kernel": (kernel, kernel),
-        "strides": (stride, stride),
-        "pads_begin": (kernel // 2,) * 2,
+        "out_spatial": (s.size, s.size),
+        "kernel": (s.kernel, s.kernel),
+        "strides": (s.stride, s.stride),
+        "pads_begin": (s.kernel // 2,) * 2,
         "tile": (1, 1),
-        "positions": n * small**2,
+        "positions": s.n * small**2,
     }
 
 
-def layer(n: int, c: int, size: int, kernel: int, stride: int, channels: int = 0) -> dict[str, Any]:
+def layer(s: Sizes) -> dict[str, Any]:
     """Dims of LayerSizes whose wide side (dst) has `size` positions on each of two axes."""
-    small = _out(size, kernel, stride)
+    small = _out(s.size, s.kernel, s.stride)
     return {
-        "n": n,
-        "c": c,
-        "channels": channels,
+        "n": s.n,
+        "c": s.c,
+        "channels": s.get("channels", 0),
         "src_spatial": (small, small),
-        "dst_spatial": (size, size),
-        "kernel": (kernel, kernel),
-        "strides": (stride, stride),
-        "pads_begin": (kernel // 2,) * 2,
+        "dst_spatial": (s.size, s.size),
+        "kernel": (s.kernel, s.kernel),
+        "strides": (s.stride, s.stride),
+        "pads_begin": (s.kernel // 2,) * 2,
         "dilations": (1, 1),
     }
 
 
-def pooled(n: int, c: int, size: int, kernel: int, stride: int) -> dict[str, Any]:
+def pooled(s: Sizes) -> dict[str, Any]:
     """Dims of windows over `size` positions on each of two axes."""
-    small = _out(size, kernel, stride)
+    small = _out(s.size, s.kernel, s.stride)
     return {
-        **layer(n, c, size, kernel, stride),
-        "src_spatial": (size, size),
+        **layer(s),
+        "src_spatial": (s.size, s.size),
         "dst_spatial": (small, small),
-        "pads_end": (kernel // 2,) * 2,
+        "pads_end": (s.kernel // 2,) * 2,
     }
 
 
@@ -286,15 +290,9 @@ def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
     return dense_strides(shape)[:-1]
 
 
-def product(size_of: Callable[[Any], int], **more: Any) -> dict[str, Any]:
-    """The arguments of a case of a product of convolutions: its packed weights have size_of(problem) elements."""
-    return {
-        "sizes": CONV,
-        "dims": conv,
-        "macs": conv_macs,
-        "shapes": lambda s, a: {"packed": (size_of(_problem(s)),)},
-        **more,
-    }
+def _packed(size_of: Callable[[Any], int]) -> Shapes:
+    """Returns the shapes of a product of convolutions, whose packed weights have size_of(problem) elements."""
+    return lambda s, a: {**_sides(s), "packed": (size_of(_problem(s)),)}
 
 
 def _bf16(s: Sizes) -> dict[str, Any]:
@@ -351,12 +349,12 @@ def _int8_depthwise(s: Sizes) -> dict[str, Any]:
     }
 
 
-def _table(rows: int, columns: int) -> dict[str, Any]:
-    return {"rows": rows, "width": columns, "shape": (rows, columns), "columns": columns}
+def _table(s: Sizes) -> dict[str, Any]:
+    return {"rows": s.rows, "width": s.columns, "shape": (s.rows, s.columns), "columns": s.columns}
 
 
-def _middle(outer: int, length: int, inner: int) -> dict[str, Any]:
-    return {"outer": outer, "length": length, "inner": inner}
+def _middle(s: Sizes) -> dict[str, Any]:
+    return {"outer": s.outer, "length": s.length, "inner": s.inner}
 
 
 ROWS: Final = {"rows": 1024, "columns": 1024}
@@ -365,22 +363,22 @@ MIDDLE: Final = {"outer": 64, "length": 256, "inner": 64}
 RECURRENT: Final = {"steps": 64, "batch": 4, "width": 256, "size": 256}
 
 
-def _image(n: int, c: int, size: int) -> dict[str, Any]:
-    return {"n": n, "c": c, "channels": c, "spatial": (size, size), "shape": (n, c, size, size)}
+def _image(s: Sizes) -> dict[str, Any]:
+    return {"n": s.n, "c": s.c, "channels": s.c, "spatial": (s.size, s.size), "shape": (s.n, s.c, s.size, s.size)}
 
 
-def _recurrent(steps: int, batch: int, width: int, size: int) -> dict[str, Any]:
-    return {"steps": steps, "batch": batch, "width": width, "size": size, "gates": 4}
+def _recurrent(s: Sizes) -> dict[str, Any]:
+    return {"steps": s.steps, "batch": s.batch, "width": s.width, "size": s.size, "gates": 4}
 
 
-def _indexed(rows: int, count: int, row: int) -> dict[str, Any]:
+def _indexed(s: Sizes) -> dict[str, Any]:
     return {
         "outer": 1,
-        "sizes": (rows,),
-        "row": row,
-        "count": count,
-        "inner": row,
-        "rows": count,
+        "sizes": (s.rows,),
+        "row": s.row,
+        "count": s.count,
+        "inner": s.row,
+        "rows": s.count,
         "item": 4,
         "index": 8,
         "outer if batched": 1,
@@ -393,12 +391,12 @@ INDEXED: Final = {"rows": 4096, "count": 4096, "row": 128}
 CASES: Final[dict[str, Case]] = {
     "attention": Case(
         {"heads": 8, "rows": 256, "keys": 256, "depth": 64},
-        lambda heads, rows, keys, depth: {
-            "batch": (heads,),
-            "rows": rows,
-            "keys": keys,
-            "depth": depth,
-            "width": depth,
+        lambda s: {
+            "batch": (s.heads,),
+            "rows": s.rows,
+            "keys": s["keys"],
+            "depth": s.depth,
+            "width": s.depth,
         },
         lambda s: {
             "q": dense_strides((*s.batch, s.rows, s.depth)),
@@ -418,13 +416,13 @@ CASES: Final[dict[str, Case]] = {
         dtypes={"packed": "bf16"},
     ),
     "bf16_product": Case(
-        **product(
-            lambda p: p.bf16_packed_size("dgrad"),
-            arguments=_bf16,
-            dtypes={"packed": "bf16"},
-            unit="bf16",
-            shapes=lambda s, a: {**_sides(s), "packed": (_problem(s).bf16_packed_size("dgrad"),)},
-        )
+        CONV,
+        conv,
+        _bf16,
+        _packed(lambda p: p.bf16_packed_size("dgrad")),
+        {"packed": "bf16"},
+        macs=conv_macs,
+        unit="bf16",
     ),
     "bf16_wgrad": Case(
         CONV,
@@ -435,10 +433,10 @@ CASES: Final[dict[str, Case]] = {
     ),
     "col2im": Case({**LAYER, "c": 16}, layer, lambda s: {"layer": _layer(s)}),
     "col2im_product": Case(
-        **product(
-            lambda p: p.taps_apart().packed_size("dgrad"),
-            sizes={**CONV, "in_c": 64, "out_c": 8, "kernel": 4, "stride": 2},
-        )
+        {**CONV, "in_c": 64, "out_c": 8, "kernel": 4, "stride": 2},
+        conv,
+        shapes=_packed(lambda p: p.taps_apart().packed_size("dgrad")),
+        macs=conv_macs,
     ),
     "copy": Case(
         IMAGE, _image, lambda s: {"src_strides": dense_strides(s.shape), "dst_strides": _strides(s.shape, ["n", "c"])}
@@ -483,7 +481,7 @@ CASES: Final[dict[str, Case]] = {
     ),
     "epilogue": Case(
         ROWS,
-        lambda rows, columns: {"positions": (1, rows), "channels": columns},
+        lambda s: {"positions": (1, s.rows), "channels": s.columns},
         lambda s: {
             "strides": (s.positions[1] * s.channels, s.channels),
             "epilogue": kernels.Epilogue([("relu", 0, 0, 0, 0.0, 0.0)]),
@@ -510,10 +508,10 @@ CASES: Final[dict[str, Case]] = {
     ),
     "fill": Case(ROWS, _table, lambda s: {"strides": (s.columns, 1), "value": 0.5}),
     "fill_channel": Case(
-        ROWS, lambda rows, columns: {"shape": (rows, columns), "shape[axis]": columns}, lambda s: {"axis": 1}
+        ROWS, lambda s: {"shape": (s.rows, s.columns), "shape[axis]": s.columns}, lambda s: {"axis": 1}
     ),
-    "filter_dgrad": Case(**product(lambda p: p.packed_size("dgrad"))),
-    "filter_fprop": Case(**product(lambda p: p.packed_size("fprop"))),
+    "filter_dgrad": Case(CONV, conv, shapes=_packed(lambda p: p.packed_size("dgrad")), macs=conv_macs),
+    "filter_fprop": Case(CONV, conv, shapes=_packed(lambda p: p.packed_size("fprop")), macs=conv_macs),
     "filter_pack": Case(
         CONV, conv, lambda s: {"direction": "dgrad"}, lambda s, a: {"packed": (_problem(s).packed_size("dgrad"),)}
     ),
@@ -531,12 +529,12 @@ CASES: Final[dict[str, Case]] = {
     ),
     "grid_sample": Case(
         {"images": 1, "channels": 16, "size": 128},
-        lambda images, channels, size: {
-            "images": images,
-            "channels": channels,
-            "height": size,
-            "width": size,
-            "places": size * size,
+        lambda s: {
+            "images": s.images,
+            "channels": s.channels,
+            "height": s.size,
+            "width": s.size,
+            "places": s.size * s.size,
             "2": 2,
         },
     ),
@@ -575,15 +573,15 @@ CASES: Final[dict[str, Case]] = {
         lambda s, a: {"packed": (kernels.int8_depthwise_size(_layer(s), True, _quads()),)},
         {"packed": "u8"},
     ),
-    "int8_pack": Case(**product(_int8_size, arguments=_int8, dtypes={"packed": "u8"}, macs=lambda s: 0)),
+    "int8_pack": Case(CONV, conv, _int8, _packed(_int8_size), {"packed": "u8"}),
     "int8_product": Case(
-        **product(
-            _int8_size,
-            arguments=_int8,
-            dtypes={"rows": "u8", "packed": "u8"},
-            unit="s8",
-            shapes=lambda s, a: {"rows": _rows(s), "packed": (_int8_size(_problem(s)),), **_sides(s)},
-        )
+        CONV,
+        conv,
+        _int8,
+        lambda s, a: {"rows": _rows(s), **_packed(_int8_size)(s, a)},
+        {"rows": "u8", "packed": "u8"},
+        macs=conv_macs,
+        unit="s8",
     ),
     "int8_rows": Case(
         CONV,
@@ -624,7 +622,7 @@ CASES: Final[dict[str, Case]] = {
     ),
     "mix_axis": Case(
         {**MIDDLE, "length": 64},
-        lambda outer, length, inner: {"outer": outer, "size": length, "inner": inner, "results": 2 * length},
+        lambda s: {"outer": s.outer, "size": s.length, "inner": s.inner, "results": 2 * s.length},
         lambda s: {
             "starts": range(0, 4 * s.size + 1, 2),
             "weights": [0.5] * 4 * s.size,
@@ -659,13 +657,13 @@ CASES: Final[dict[str, Case]] = {
     ),
     "resample": Case(
         {"n": 1, "c": 64, "size": 56},
-        lambda n, c, size: {"n": n, "c": c, "src_spatial": (size, size), "dst_spatial": (2 * size, 2 * size)},
+        lambda s: {"n": s.n, "c": s.c, "src_spatial": (s.size, s.size), "dst_spatial": (2 * s.size, 2 * s.size)},
         lambda s: {"linear": True, "align_corners": False},
     ),
     "rms_norm": Case(ROWS, _table, lambda s: {"src_pitch": s.width, "dst_pitch": s.width, "epsilon": 1e-5}),
     "rotary": Case(
         {"heads": 8, "rows": 512, "half": 32},
-        lambda heads, rows, half: {"shape": (heads, rows), "half": half, "2 half": 2 * half},
+        lambda s: {"shape": (s.heads, s.rows), "half": s.half, "2 half": 2 * s.half},
         lambda s: {"strides": [_last((*s.shape, n * s.half)) for n in (2, 1, 1, 2)]},
     ),
     "row_product": Case(
@@ -684,7 +682,7 @@ CASES: Final[dict[str, Case]] = {
     "softmax_gradient": Case({**MIDDLE, "inner": 1}, _middle, lambda s: {"dtype": F32}),
     "topk": Case(
         {"rows": 1024, "columns": 1024, "count": 8},
-        lambda rows, columns, count: {"outer": rows, "length": columns, "inner": 1, "count": count},
+        lambda s: {"outer": s.rows, "length": s.columns, "inner": 1, "count": s.count},
         lambda s: {"has_values": False},
         dtypes={"places": "s64"},
     ),

@@ -147,7 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(options: argparse.Namespace) -> int:
-    rows, failures = [], 0
+    rows: list[Row] = []
+    failures = 0
     with threads.using(options.threads):
         for name in options.names or CASES:
             try:
