@@ -184,7 +184,7 @@ def on_views(step: NativeStep, twins: Mapping[View, View]) -> NativeStep:
 
     If twins are in f32, so are the tensors between its ops.
     """
-    replaced: dict[Operand, Operand] = {**twins}
+    replaced: dict[Operand, Operand] = dict(twins.items())
     if any(twin.dtype != view.dtype for view, twin in twins.items()):
         edges = (output for item in step.ops for output in item.outputs if not isinstance(output, View))
         replaced |= {edge: replace(edge, dtype=_WIDE) for edge in edges if edge.dtype in cpu.HALVES}
