@@ -52,12 +52,12 @@ struct Block {
 // A task multiplies a block of a's rows by a range of b's, over a part of the depth. With several parts of the depth,
 // and where results are rounded or pass through an epilogue, sums go through f32 scratch memory.
 struct RowProductPlan {
-    int64_t threads;  // that the tasks are cut for
+    int64_t threads;  // the tasks are cut for this number
     int64_t depths, ranges, tasks;
     bool through;  // each task rounds its sums
     ScratchLayout shared, each;
-    ScratchArray<float> partial, bias, turned_all;  // of a run
-    ScratchArray<float> memory, sums, turned;  // of a thread
+    ScratchArray<float> partial, bias, turned_all;  // arrays that all threads share
+    ScratchArray<float> memory, sums, turned;  // arrays of each thread
 };
 
 struct RowProductKernel : Kernel {
@@ -72,7 +72,7 @@ struct RowProductKernel : Kernel {
     int64_t tile, tiles, blocks;  // rows of a register tile; tiles and blocks of a's rows
     int64_t results, all;  // results of all images, and the depth that they sum
     double work;
-    RowProductPlan planned, alone;  // for this process's threads, and for one
+    RowProductPlan planned, alone;  // plans for the process's number of threads and for one
 
     RowProductKernel(const RowProductProblem& problem, const RowProduct& product, bool factors_exchanged,
                      const PositionsEpilogue& after)

@@ -92,7 +92,7 @@ std::vector<PoolAxis> axes_of(const PoolProblem& p) {
 // Neighbouring results of a piece whose windows have equally many taps on the last axis.
 struct PoolResults {
     int64_t position, count;        // the first result; how many results
-    int64_t column, taps, divisor;  // of the first result's window; divisor: what the axis contributes
+    int64_t column, taps, divisor;  // the first window: its first column, taps, and divisor of a mean
 };
 
 // A piece of a row of results, and the columns [low, high) of the source that it reads.
