@@ -41,6 +41,12 @@ ELSEWHERE = {
     "kernels/indices": ("bindings/test_indices.py", "bindings/test_gather.py", "bindings/test_topk.py"),
     "kernels/isa": ("bindings/test_isa.py", "bindings/test_isa_symbols.py", "bindings/test_trapped.py"),
     "kernels/norm": ("backends/test_norm.py",),
+    "kernels/product": (
+        "bindings/test_kernel_rooms.py",
+        "bindings/test_filter_product.py",
+        "bindings/test_bf16_product.py",
+        "bindings/test_work.py",
+    ),
     "kernels/recurrent": ("bindings/test_recurrent.py",),
     "kernels/rows": ("bindings/test_row_product.py",),
     "kernels/scan": ("bindings/test_cumsum.py",),
