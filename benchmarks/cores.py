@@ -132,7 +132,7 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
 
 
 def seconds_of(step: Step) -> float:
-    return step.serial + sum(region["work"] for region in step.regions)
+    return step.serial + sum(region["makespan"] for region in step.regions)
 
 
 def by_step(fields: Sequence[dict[str, float]], seconds: Sequence[float]) -> list[list[dict[str, float]]]:
