@@ -5,7 +5,7 @@ in a process whose OpenMP is `cores.c`: T threads on one core, the seconds of ea
 time on T cores is that of its serial code and of the latest thread of each parallel region, plus waking the threads,
 but no less than its bytes take at the memory's bandwidth. Needs a C compiler.
 
-`--verify` compares two threads with a real run, in turns with one thread.
+`--verify` compares two threads with a real run, in turns with one thread. `docs/internals/cores.md` says how it works.
 
 Assumed, not measured: `--bandwidth` of the memory, and that each thread beyond two adds `BEYOND` to a region, as
 libgomp's barrier is one counter. Not in the model: caches and clock rates that cores share, NUMA, hybrid cores.
