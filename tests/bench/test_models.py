@@ -158,7 +158,7 @@ def test_the_conclusion_counts_rivals_in_f32_only() -> None:
     (said, _) = report.conclusion(document)
     mean = (2 * 0.99 * 0.5) ** (1 / 3)
     assert f"geometric mean {mean:.3f} over 3 models, lowest 0.500" in said
-    assert "(slow, onnxruntime); ahead in 1, slower by" in said
+    assert "(slow, onnxruntime); faster in 1, slower" in said
     for text in (table.text(document), table.markdown(document)):
         assert "not run here: refused (no op for Det)" in text
         assert "slower by more than the interval in 1: slow" in text

@@ -30,7 +30,7 @@ def conclusion(document: Document) -> Iterator[str]:
         yield (
             f"fastest of {', '.join(peer for peer in RIVALS if peer in document.peers())} / ours: geometric mean "
             f"{geometric_mean([best.median for best, _ in compared]):.3f} over {len(compared)} models, lowest "
-            f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({name}, {ratio.peer}); ahead in "
+            f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({name}, {ratio.peer}); faster in "
             f"{sum(best.median > 1 for best, _ in compared)}, slower by more than the interval in {len(behind)}"
             f"{': ' if behind else ''}{', '.join(behind)}"
         )
