@@ -429,7 +429,7 @@ def test_explain_tells_why_a_post_op_runs_apart(tune):
     told = graph.compile(y, tune=tune).explain()
     assert list(told.apart) == ["soft"]
     assert told.apart["soft"].startswith("the library's SoftPlus after its MatMul in f32 is ")
-    assert "apart from the library's kernel: soft: the library's SoftPlus behind" in str(told).replace("\n  ", " ")
+    assert "apart from the library's kernel: soft: the library's SoftPlus after" in str(told).replace("\n  ", " ")
     graph = dgo.Graph()
     assert not graph.compile(ops.abs(HEADS["one row"](graph, "f32")), tune=tune).explain().apart
 
