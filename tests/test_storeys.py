@@ -164,6 +164,7 @@ def room(module: str) -> tuple[str, str]:
     return (*module.split(".")[:2], "")[:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", WINGS)
 def test_no_arrow_leads_from_wing_to_wing(around):
     wings, shared = WINGS[around]

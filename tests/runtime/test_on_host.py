@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import dnnl_graph_ops
 from dnnl_graph_ops.runtime.engines import Engine, engine
 
@@ -20,6 +22,7 @@ def reads(path: Path) -> list[int]:
     )
 
 
+@pytest.mark.slow
 def test_nobody_outside_runtime_reads_where_memory_is():
     outside = [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "runtime"]
     assert [f"{path.relative_to(ROOT)}:{line}" for path in outside for line in reads(path)] == []
