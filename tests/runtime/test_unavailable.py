@@ -60,7 +60,7 @@ SYCL = 'dgo.engine("cpu", runtime="sycl")'
 def test_a_needed_library_is_gone(package, name):
     (package / name).unlink()
     said = attempt(SYCL, path=[package / "site-packages"])
-    assert f"lacks {name} beside it" in said and INSTALL in said
+    assert f"lacks {name}; reinstall" in said and INSTALL in said
 
 
 def test_the_library_is_gone(package):
