@@ -205,7 +205,7 @@ def by_other_layers() -> Iterator[bool]:
 
 
 def by_integers() -> Iterator[bool]:
-    """What the package's prices choose in layers of integers, and prices that were fitted to other layers."""
+    """Whether choosing in layers of integers keeps its limit: by the package's prices, and by those of other layers."""
     for isa, name in INTEGERS.items():
         if isa != kernels.int8_isa()[0]:
             print(f"granite_rapids_s8_{name}: left out, as this process does not multiply integers by {isa}")

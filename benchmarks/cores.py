@@ -232,18 +232,18 @@ def cases(models: Sequence[str], layers: int, seed: int) -> list[dict[str, Any]]
     from dnnl_graph_ops.bench.problem import DIRECTIONS, OPS
 
     names = list(zoo.ENTRIES) if list(models) == ["all"] else list(models)
-    made = []
+    drawn = []
     for name in names:
         model = json.loads(zoo_models.wanted([name])[0].model)
-        made.append({"name": name, "model": {key: model[key] for key in ("name", "path", "arrays")}})
+        drawn.append({"name": name, "model": {key: model[key] for key in ("name", "path", "arrays")}})
     rng = random.Random(seed)
     every = [layer for op in OPS for layer in suite.real_layers(op)]
     for layer in rng.sample(every, layers):
         direction = rng.choice(DIRECTIONS)
         limited = layer.limited(1.0)
         if limited is not None:
-            made.append({"name": f"{layer.name} {direction}", "problem": limited.as_dict(), "direction": direction})
-    return made
+            drawn.append({"name": f"{layer.name} {direction}", "problem": limited.as_dict(), "direction": direction})
+    return drawn
 
 
 def in_process(case: Mapping[str, Any], preload: str, *arguments: str) -> Any:
@@ -281,8 +281,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if plans is None:
                 continue
             times = in_process(case, "", "--verify", str(options.verify)) if options.verify else {}
-            made = {int(threads): [Step(*step) for step in steps] for threads, steps in plans.items()}
-            print(row(case["name"], made, machine, times or {}), flush=True)
+            by_threads = {int(threads): [Step(*step) for step in steps] for threads, steps in plans.items()}
+            print(row(case["name"], by_threads, machine, times or {}), flush=True)
 
 
 if __name__ == "__main__":

@@ -77,13 +77,13 @@ KINDS: Final = {
 def layers(seed: int = SEED) -> Iterator[Problem]:
     """Yields the layers of each kind, its name as family."""
     rng = random.Random(seed)
-    known = {sizes_of(layer) for op in OPS for layer in suite.real_layers(op)}
+    seen = {sizes_of(layer) for op in OPS for layer in suite.real_layers(op)}
     for name, kind in KINDS.items():
         drawn: list[Problem] = []
         while len(drawn) < kind.count:
             layer = draw(rng, kind)
-            if layer is not None and sizes_of(layer) not in known:
-                known.add(sizes_of(layer))
+            if layer is not None and sizes_of(layer) not in seen:
+                seen.add(sizes_of(layer))
                 drawn.append(replace(layer, name=f"{name} {len(drawn)}", family=name))
         yield from drawn
 

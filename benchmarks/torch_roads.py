@@ -161,18 +161,20 @@ def packages(names: Sequence[str], rows: Path, seconds: float) -> None:
     """Times each model in a process of its own."""
     drawn = json.loads(Path(__file__).with_name("packages.json").read_text())["models"]
     lines = map(json.loads, rows.read_text().splitlines() if rows.exists() else ())
-    known = {(line["package"], line["name"]) for line in lines}
+    measured = {(line["package"], line["name"]) for line in lines}
     for row in drawn:
-        if (names and row["name"] not in names) or (row["package"], row["name"]) in known:
+        if (names and row["name"] not in names) or (row["package"], row["name"]) in measured:
             continue
         command = [sys.executable, __file__, "package", json.dumps(row)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-            made = [line for line in done.stdout.splitlines() if line.startswith('{"package"')]
+            printed = [line for line in done.stdout.splitlines() if line.startswith('{"package"')]
             failed = done.stderr.strip().splitlines()[-1:]
         except subprocess.TimeoutExpired:
-            made, failed = [], [f"took more than {seconds} s"]
-        line = made[-1] if made else json.dumps({"package": row["package"], "name": row["name"], "failed": failed})
+            printed, failed = [], [f"took more than {seconds} s"]
+        line = (
+            printed[-1] if printed else json.dumps({"package": row["package"], "name": row["name"], "failed": failed})
+        )
         print(line, flush=True)
         with rows.open("a") as file:
             file.write(line + "\n")

@@ -182,14 +182,14 @@ def medians(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Returns a parser of what any list of layers is measured by."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--journal", type=Path, required=True)
-    made.add_argument("--dtype", default="f32", choices=TOLERANCES)
-    made.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
-    made.add_argument("--rounds", type=int, default=7)
-    made.add_argument("--again", action="store_true", help=f"measure rows below {LOW} once more")
-    made.add_argument("--report", action="store_true")
-    return made
+    command = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("--journal", type=Path, required=True)
+    command.add_argument("--dtype", default="f32", choices=TOLERANCES)
+    command.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
+    command.add_argument("--rounds", type=int, default=7)
+    command.add_argument("--again", action="store_true", help=f"measure rows below {LOW} once more")
+    command.add_argument("--report", action="store_true")
+    return command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

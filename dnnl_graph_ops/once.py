@@ -1,8 +1,8 @@
-"""Properties that are computed once."""
+"""Properties and answers that are computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -28,3 +28,11 @@ class once(Generic[T]):
         # the instance's attribute hides this descriptor from the next look-up, as it has no __set__
         value: T = instance.__dict__.setdefault(self.function.__name__, self.function(instance))
         return value
+
+
+def answered(answers: dict[Hashable, Any], key: Hashable, work_out: Callable[[], T]) -> T:
+    """Returns the answer that is kept under a key; before that works it out, if there is none."""
+    if key not in answers:
+        answers[key] = work_out()
+    answer: T = answers[key]
+    return answer

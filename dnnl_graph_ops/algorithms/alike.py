@@ -93,16 +93,16 @@ def _recorded(first: _First) -> _Recorded | None:
 
     They cannot where a step is by no kernel, or reads a constant that lowering has made, or a copy of an earlier layer.
     """
-    known = set(first.operands)
+    buffers = set(first.operands)
     steps: list[KernelStep] = []
     for step in first.steps:
         written = {view.buffer for view in step.writes}
-        foreign = written.difference(known) | {view.buffer for view in step.reads}.difference(known)
+        foreign = written.difference(buffers) | {view.buffer for view in step.reads}.difference(buffers)
         if not isinstance(step, KernelStep) or any(b.place is not Place.SCRATCH for b in foreign):
             return None
-        if not known.issuperset(view.buffer for view in step.reads):
+        if not buffers.issuperset(view.buffer for view in step.reads):
             return None
-        known |= written
+        buffers |= written
         steps.append(step)
     return _Recorded(steps, first.operands, {copy.buffer: asked for asked, copy in first.copies.items()})
 

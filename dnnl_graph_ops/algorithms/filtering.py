@@ -21,6 +21,7 @@ from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, of_kernel
 from ..ir.env import Env
+from ..once import answered
 from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Facts, Program, View, array_of, has_data
@@ -68,11 +69,7 @@ def filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
 
     A tile has 1 where Winograd does not apply to the axis, and may have fewer than `results`, see `TILES`.
     """
-    key = filtering_tile, results
-    if key not in problem.answers:
-        problem.answers[key] = _filtering_tile(problem, results)
-    tile: tuple[int, ...] = problem.answers[key]
-    return tile
+    return answered(problem.answers, (filtering_tile, results), lambda: _filtering_tile(problem, results))
 
 
 def _filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
@@ -151,12 +148,12 @@ def taken(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
 
 def _first(problem: ConvProblem, tile: tuple[int, ...]) -> tuple[ConvProblem, Any]:
     """Returns the first part of a layer, and its description."""
-    key = _first, tile
-    if key not in problem.answers:
+
+    def first() -> tuple[ConvProblem, Any]:
         part = next(parts(problem, tile))
-        problem.answers[key] = part, filter_problem(part, tile)
-    first: tuple[ConvProblem, Any] = problem.answers[key]
-    return first
+        return part, filter_problem(part, tile)
+
+    return answered(problem.answers, (_first, tile), first)
 
 
 def _parts_fit(problem: ConvProblem) -> bool:

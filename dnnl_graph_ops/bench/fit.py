@@ -29,14 +29,13 @@ from ..cost import fits, integers, nearest
 from ..cost import model as cost
 from ..cost.fits import FIELDS, Constants, Key, Prices
 from ..cost.model import Counts
-from ..errors import Error
 from ..ir.env import Env
 from ..progress import shown
 from ..runtime import cache_files
-from . import fit_integers, times
+from . import fit_integers, regression, times
 from .document import check_writable, json_lines
 from .problem import Problem
-from .regression import FOLDS, Loss, fitted, mean, worst
+from .regression import Loss, fitted, mean, worst
 from .times import INTEGERS, Elsewhere, Recorded
 
 # towards the proportions of the constants that are there: of this dtype, and of another one
@@ -117,7 +116,7 @@ def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]
     for key, forms in sorted(timed.items()):
         counts = [np.array(form.counts[:FIELDS]) / threads for form, threads in forms]
         fixed = [cost.overhead(form.counts, threads) for form, threads in forms]
-        seconds = [max(f.seconds - o, 0.2 * f.seconds) for (f, _), o in zip(forms, fixed, strict=True)]
+        seconds = [regression.beyond(form.seconds, rest) for (form, _), rest in zip(forms, fixed, strict=True)]
         yield key, np.array(counts), np.array(seconds)
 
 
@@ -149,17 +148,10 @@ def fit(rows: Sequence[Sample]) -> dict[Key, Prices]:
 
 
 def cautious(rows: Sequence[Sample], constants: dict[Key, Prices]) -> dict[Key, Prices]:
-    """The constants with each family scaled so that choosing by them costs least: unsure estimates are raised."""
-    found = dict(constants)
-    for _ in range(ROUNDS):
-        for key in found:
-            mine = [sample for sample in rows if any(form.key == key for form in sample.forms)]
-            if not mine:
-                continue
-            scaled = {s: tuple(s * price for price in found[key]) for s in SCALES}
-            tried = {s: mean([loss(sample, {**found, key: scaled[s]}) for sample in mine]) for s in SCALES}
-            found[key] = scaled[min(SCALES, key=lambda s: (tried[s], abs(s - 1)))]
-    return found
+    """The constants with each family scaled so that choosing by them costs least."""
+    return regression.cautious(
+        rows, constants, constants, lambda sample: {form.key for form in sample.forms}, loss, SCALES, ROUNDS
+    )  # fmt: skip
 
 
 def at_one_speed(files: Sequence[Sequence[Sample]]) -> list[Sample]:
@@ -184,9 +176,9 @@ def estimated(form: Form, sample: Sample, constants: Constants) -> float:
 def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | None = None) -> Loss:
     """Of the algorithm that the constants choose, corrected by factors of some algorithms."""
     by = factors or {}
-    took = min(sample.forms, key=lambda form: estimated(form, sample, constants) * by.get(form.name, 1.0))
-    best = min(sample.forms, key=lambda form: form.seconds)
-    return Loss(took.seconds / best.seconds, sample.where, took.name, best.name)
+    return regression.chosen(
+        sample.where, sample.forms, lambda form: estimated(form, sample, constants) * by.get(form.name, 1.0)
+    )
 
 
 def factors(sample: Sample) -> dict[str, float]:
@@ -199,27 +191,13 @@ def factors(sample: Sample) -> dict[str, float]:
     }
 
 
-def crossed(rows: Sequence[Sample]) -> list[tuple[str, Loss]]:
-    """Direction and loss of every row by constants that were fitted to other layers."""
-    layers = sorted({sample.layer for sample in rows})
-    found = []
-    for fold in range(FOLDS):
-        judged = set(layers[fold::FOLDS])
-        others = [sample for sample in rows if sample.layer not in judged]
-        constants = fit(others)
-        found += [(s.direction, loss(s, constants)) for s in rows if s.layer in judged]
-    return found
-
-
 def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
     """Fit to rows of one dtype, print, and return the constants.
 
     Raises:
         Error: too few layers for constants of some to be judged by others.
     """
-    layers = {sample.layer for sample in rows}
-    if len(layers) < FOLDS:
-        raise Error(f"fit: {len(layers)} layer of {rows[0].dtype} is too few, {FOLDS} are needed; give a larger --part")
+    regression.check_layers(rows, rows[0].dtype)
     constants = fit(rows)
     for key, counts, seconds in table(rows):
         error = np.abs(np.log(counts @ np.array(constants[key]) / seconds))
@@ -227,7 +205,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
     by = {
         "the present constants": [(s.direction, loss(s, present(s))) for s in rows],
         "these constants": [(s.direction, loss(s, constants)) for s in rows],
-        "those of the other half": crossed(rows),
+        "those of the other half": [(s.direction, loss(s, others)) for s, others in regression.crossed(rows, fit)],
     }
     for name, losses in by.items():
         for direction in (DGRAD, FPROP, WGRAD):

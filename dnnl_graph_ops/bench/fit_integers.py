@@ -19,10 +19,10 @@ from ..convolution.problem import ConvProblem
 from ..cost import fits, integers
 from ..cost import model as cost
 from ..cost.integers import Row
-from ..errors import Error, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from ..ir.env import Env
-from . import times
-from .regression import FOLDS, Loss, fitted, mean, worst
+from . import regression, times
+from .regression import Loss, fitted, mean, worst
 from .times import INTEGERS, Elsewhere, Recorded
 
 PULL = 0.1  # towards the present prices
@@ -121,9 +121,7 @@ def _at_speed(rows: Sequence[Sample]) -> list[Sample]:
 
 def loss(sample: Sample, prices: Prices) -> Loss:
     """Of the algorithm that the prices choose."""
-    took = min(sample.forms, key=lambda form: form.estimated(prices))
-    best = min(sample.forms, key=lambda form: form.seconds)
-    return Loss(took.seconds / best.seconds, sample.where, took.name, best.name)
+    return regression.chosen(sample.where, sample.forms, lambda form: form.estimated(prices))
 
 
 def fit(rows: Sequence[Sample]) -> dict[Row, fits.Prices]:
@@ -131,10 +129,17 @@ def fit(rows: Sequence[Sample]) -> dict[Row, fits.Prices]:
     found: dict[Row, fits.Prices] = dict(integers.table())
     by = _by_row(rows)
     for row, forms in by.items():
-        seconds = np.array([max(form.seconds - form.fixed, 0.2 * form.seconds) for form in forms])
+        seconds = np.array([regression.beyond(form.seconds, form.fixed) for form in forms])
         prior = np.array(found[row])
         found[row] = tuple(map(float, fitted(np.array([form.units for form in forms]), seconds, prior, PULL)))
-    return min((_cautious(rows, start, by) for start in (dict(integers.table()), found)), key=lambda p: _mean(rows, p))
+    ends = [
+        regression.cautious(
+            rows, start, by, lambda sample: {form.row for form in sample.forms if form.row is not None}, loss, SCALES,
+            ROUNDS,
+        )
+        for start in (dict(integers.table()), found)
+    ]  # fmt: skip
+    return min(ends, key=lambda prices: mean([loss(sample, prices) for sample in rows]))
 
 
 def _by_row(rows: Sequence[Sample]) -> dict[Row, list[Form]]:
@@ -146,28 +151,9 @@ def _by_row(rows: Sequence[Sample]) -> dict[Row, list[Form]]:
     return found
 
 
-def _cautious(rows: Sequence[Sample], prices: dict[Row, fits.Prices], by: Mapping[Row, Any]) -> dict[Row, fits.Prices]:
-    """Returns the prices with each row scaled so that choosing by them costs least."""
-    for _ in range(ROUNDS):
-        for row in by:
-            scaled = {scale: {**prices, row: tuple(scale * price for price in prices[row])} for scale in SCALES}
-            best = min(SCALES, key=lambda scale: (_mean(rows, scaled[scale]), abs(scale - 1)))
-            prices = scaled[best]
-    return prices
-
-
-def _mean(rows: Sequence[Sample], prices: Prices) -> float:
-    return mean([loss(sample, prices) for sample in rows])
-
-
 def crossed(rows: Sequence[Sample]) -> list[Loss]:
     """The loss of every row by prices that were fitted to other layers."""
-    layers, found = sorted({sample.layer for sample in rows}), []
-    for fold in range(FOLDS):
-        judged = set(layers[fold::FOLDS])
-        prices = fit([sample for sample in rows if sample.layer not in judged])
-        found += [loss(sample, prices) for sample in rows if sample.layer in judged]
-    return found
+    return [loss(sample, prices) for sample, prices in regression.crossed(rows, fit)]
 
 
 def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,8 +163,7 @@ def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict
         Error: too few layers for the prices of some to be judged by others.
     """
     rows, head = [sample for one in recorded for sample in samples(one)], recorded[0].head
-    if len({sample.layer for sample in rows}) < FOLDS:
-        raise Error(f"fit: {len(rows)} layers of {INTEGERS} are too few, {FOLDS} are needed; give a larger --part")
+    regression.check_layers(rows, INTEGERS)
     prices, present = fit(rows), integers.table()
     print(f"the present prices, {head['int8_isa']}: {worst([loss(sample, present) for sample in rows])}")
     print(f"these prices, {head['int8_isa']}: {worst([loss(sample, prices) for sample in rows])}")

@@ -1,195 +1,20 @@
-"""A case for each kernel that the extension declares: sizes, arguments, and the multiplications of a run.
-
-The declaration of a kernel names its operands and their dims, as "src (n, c, src_spatial), dst (n, c, dst_spatial)". A
-case gives the sizes of these dims, and the arguments that follow neither from a size nor from an operand; `build` makes
-the kernel, and an array for each operand.
-"""
+"""A case for each kernel that the extension declares: sizes, arguments, and the multiplications of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
-from .. import dtypes
 from .._core import DataType, kernels
 from ..errors import InvalidArgumentError
 from ..strides import dense_strides
+from . import kernel_operands
+from .kernel_operands import F32, Built, Case, Shapes, Sizes, strides_of
 
-F32: Final = int(DataType.f32)
 BF16: Final = int(DataType.bf16)
-S8, U8, S32 = (int(DataType[name]) for name in ("s8", "u8", "s32"))
-SCRATCH: Final = "scratch"
+S8, U8 = (int(DataType[name]) for name in ("s8", "u8"))
 
-
-class Sizes(dict[str, Any]):
-    """Sizes by name, as attributes too: numbers, and tuples of several dims."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-
-Shapes = Callable[[Sizes, Mapping[str, Any]], Mapping[str, tuple[int, ...]]]
-
-
-@dataclass(frozen=True)
-class Case:
-    """The part of a kernel's call that its declaration leaves open.
-
-    sizes: numbers by the names that `--shape` takes. dims: the sizes of the dims, from these numbers. arguments: of the
-    factory that are neither sizes nor dtypes nor strides of operands. shapes: of operands without dims in the
-    declaration. dtypes: of operands that no argument names. below: bound of indices. several: operands that the
-    declaration ends with "...". macs: multiply-adds of a run. unit: the dtype of its products.
-    """
-
-    sizes: dict[str, int]
-    dims: Callable[[Sizes], Mapping[str, Any]] = lambda s: s
-    arguments: Callable[[Sizes], Mapping[str, Any]] = lambda s: {}
-    shapes: Shapes = lambda s, a: {}
-    dtypes: Mapping[str, str] = field(default_factory=dict[str, str])
-    below: Callable[[Sizes], int] = lambda s: 1
-    several: Mapping[str, int] = field(default_factory=dict[str, int])
-    macs: Callable[[Sizes], int] = lambda s: 0
-    unit: str = "f32"
-    taken: Callable[[Any], Any] = lambda result: result
-
-
-@dataclass(frozen=True)
-class Built:
-    """A kernel with an array for each operand. moved: the bytes of all operands but scratch memory."""
-
-    kernel: Any
-    operands: tuple[Any, ...]
-    moved: int
-    macs: int
-    unit: str
-
-
-@cache
-def declared() -> dict[str, tuple[Any, ...]]:
-    """Returns (parameters, operands) of each declared function and class by its name."""
-    return {name: (parameters, operands) for scope, name, _, parameters, _, operands, _ in kernels.table() if not scope}
-
-
-def names() -> list[str]:
-    """Returns the names of all kernels: the declarations with operands."""
-    return sorted(name for name, (_, operands) in declared().items() if operands)
-
-
-def build(name: str, shape: Mapping[str, int] | None = None) -> Built:
-    """Returns a kernel of its case's sizes, those of `shape` instead if given, with operands of random numbers.
-
-    Raises:
-        InvalidArgumentError: there is no such kernel, or it has no such size.
-    """
-    if name not in CASES:
-        raise InvalidArgumentError(f"no case of a kernel {name!r}; there are {', '.join(CASES)}")
-    case, (parameters, text) = CASES[name], declared()[name]
-    if unknown := set(shape or ()) - set(case.sizes):
-        raise InvalidArgumentError(f"{name} has no size {', '.join(sorted(unknown))}; it has {', '.join(case.sizes)}")
-    sizes = Sizes(case.dims(Sizes({**case.sizes, **(shape or {})})))
-    operands = list(_operands(text, case))
-    shapes = {operand: _sizes(dims, sizes) for operand, dims in operands if dims and sizes.keys() >= {*dims}}
-    dims = dict(operands)
-    arguments = dict(case.arguments(sizes))
-    values = {
-        parameter: _argument(parameter, kind, sizes, arguments, shapes, dims)
-        for parameter, kind, default in parameters
-        if parameter in arguments or parameter in sizes or not default
-    }
-    kernel = case.taken(getattr(kernels, name)(**values))
-    shapes |= case.shapes(sizes, values)
-    rng, moved = np.random.default_rng(0), 0
-    arrays: list[Any] = []
-    for operand, _ in operands:
-        if operand == SCRATCH:
-            arrays.append(_aligned(kernel.scratch_bytes))
-        else:
-            arrays.append(_array(rng, shapes[operand], _dtype(operand, case, values), case.below(sizes)))
-            moved += arrays[-1].nbytes
-    return Built(kernel, tuple(arrays), moved, case.macs(sizes), case.unit)
-
-
-def _operands(text: str, case: Case) -> Iterable[tuple[str, list[str]]]:
-    """Yields the name and the dims of each operand of a declaration, without optional ones and those of an epilogue."""
-    depth, begin = 0, 0
-    parts: list[str] = []
-    for i, letter in enumerate(f"{text},"):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            parts.append(text[begin:i].strip())
-            begin = i + 1
-    for part in parts:
-        name, _, rest = part.partition("(")
-        name = name.split()[0].rstrip(".")
-        if not part.startswith("["):
-            count = case.several.get(name, 0) if part.endswith("...") else 1
-            yield from [(name, [dim.strip() for dim in rest.rpartition(")")[0].split(",") if dim.strip()])] * count
-
-
-def _sizes(dims: Iterable[str], sizes: Sizes) -> tuple[int, ...]:
-    """Returns the sizes of dims by their text in the declaration; a tuple stands for several dims."""
-    shape: list[int] = []
-    for dim in dims:
-        shape.extend(np.atleast_1d(sizes[dim]).tolist())
-    return tuple(shape)
-
-
-def _argument(
-    name: str,
-    kind: str,
-    sizes: Sizes,
-    arguments: Mapping[str, Any],
-    shapes: Mapping[str, tuple[int, ...]],
-    dims: Mapping[str, list[str]],
-) -> Any:
-    """Returns an argument of a factory: given, a size, a declared object, or the dtype or strides of an operand."""
-    if name in arguments:
-        return arguments[name]
-    if name in sizes:
-        return sizes[name]
-    if kind in declared():
-        given = [p for p in declared()[kind][0] if p[0] in arguments or p[0] in sizes or not p[2]]
-        return getattr(kernels, kind)(**{p: _argument(p, k, sizes, arguments, shapes, dims) for p, k, _ in given})
-    if name.endswith("dtype"):
-        return F32
-    operand = name.removesuffix("_strides")
-    return _strides(shapes[operand], dims[operand])
-
-
-def _strides(shape: tuple[int, ...], dims: list[str]) -> tuple[int, ...]:
-    """Returns the strides of a dense operand, channels last; filter kernels leave out the stride of the channels."""
-    if dims[:2] in (["n", "c"], ["n", "channels"]):
-        strides = dense_strides((shape[0], *shape[2:], shape[1]))
-        return (strides[0], strides[-1], *strides[1:-1])
-    return dense_strides(shape)[:-1] if dims[0] == "batch" and dims[-1].endswith("_channels") else dense_strides(shape)
-
-
-def _dtype(operand: str, case: Case, values: Mapping[str, Any]) -> str:
-    if operand in case.dtypes:
-        return case.dtypes[operand]
-    number = values.get(f"{operand}_dtype", values.get("dtype", F32))
-    return DataType(number).name
-
-
-def _array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, below: int) -> Any:
-    kind = dtypes.numpy_dtype(dtype)
-    if kind.kind in "iu":
-        return rng.integers(0, below, shape).astype(kind) if dtype == "s64" else np.ones(shape, kind)
-    return rng.standard_normal(shape, np.float32).astype(kind)
-
-
-def _aligned(size: int) -> Any:
-    memory = np.zeros(size + 64, np.uint8)
-    begin = -memory.ctypes.data % 64
-    return memory[begin : begin + size]
-
-
-# ---- sizes ---------------------------------------------------------------------------------------------------------
 
 CONV: Final = {"n": 1, "in_c": 64, "out_c": 64, "size": 56, "kernel": 3, "stride": 1}
 LAYER: Final = {"n": 1, "c": 128, "size": 56, "kernel": 3, "stride": 1}
@@ -272,8 +97,13 @@ def _layer(s: Sizes) -> Any:
     return kernels.LayerSizes(**{name: s[name] for name in names})
 
 
+def _layer_strides(s: Sizes) -> list[tuple[int, ...]]:
+    """Strides of both sides of LayerSizes."""
+    return [strides_of(shape, ["n", "c"]) for shape in _layer_sides(s).values()]
+
+
 def _depthwise(s: Sizes, dtype: int = F32) -> Any:
-    src, dst = (_strides((s.n, s.c, *s[name]), ["n", "c"]) for name in ("src_spatial", "dst_spatial"))
+    src, dst = _layer_strides(s)
     return kernels.DepthwiseProblem(_layer(s), dtype, src, dense_strides((s.c, *s.kernel)), dst)
 
 
@@ -284,6 +114,16 @@ def _sides(s: Sizes) -> dict[str, tuple[int, ...]]:
         "dst": (s.batch, *s.out_spatial, s.out_channels),
         "weights": (s.in_channels, s.out_channels, *s.kernel),
     }
+
+
+def _layer_sides(s: Sizes) -> dict[str, tuple[int, ...]]:
+    """Shapes of both sides of LayerSizes, channels first."""
+    return {"src": (s.n, s.c, *s.src_spatial), "dst": (s.n, s.c, *s.dst_spatial)}
+
+
+def _few_packed(s: Sizes, arguments: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the packed weights of few channels."""
+    return {"packed": (kernels.few_channels_packed_size(_layer(s), s.channels),)}
 
 
 def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -336,7 +176,7 @@ def _quads() -> str:
 
 
 def _int8_depthwise(s: Sizes) -> dict[str, Any]:
-    src, dst = (_strides((s.n, s.c, *s[name]), ["n", "c"]) for name in ("src_spatial", "dst_spatial"))
+    src, dst = _layer_strides(s)
     return {
         "dgrad": True,
         "src_dtype": U8,
@@ -439,7 +279,7 @@ CASES: Final[dict[str, Case]] = {
         macs=conv_macs,
     ),
     "copy": Case(
-        IMAGE, _image, lambda s: {"src_strides": dense_strides(s.shape), "dst_strides": _strides(s.shape, ["n", "c"])}
+        IMAGE, _image, lambda s: {"src_strides": dense_strides(s.shape), "dst_strides": strides_of(s.shape, ["n", "c"])}
     ),
     "copy_list": Case(
         ROWS,
@@ -497,13 +337,13 @@ CASES: Final[dict[str, Case]] = {
         {**LAYER, "c": 3, "channels": 32},
         layer,
         lambda s: {"layer": _layer(s)},
-        lambda s, a: {"packed": (kernels.few_channels_packed_size(_layer(s), s.channels),)},
+        _few_packed,
     ),
     "few_channels_product": Case(
         {**LAYER, "c": 3, "size": 112, "channels": 32},
         layer,
         lambda s: {"layer": _layer(s)},
-        lambda s, a: {"packed": (kernels.few_channels_packed_size(_layer(s), s.channels),)},
+        _few_packed,
         macs=layer_macs,
     ),
     "fill": Case(ROWS, _table, lambda s: {"strides": (s.columns, 1), "value": 0.5}),
@@ -545,8 +385,7 @@ CASES: Final[dict[str, Case]] = {
         layer,
         lambda s: {"layer": _layer(s), **_int8_depthwise(s)},
         lambda s, a: {
-            "src": (s.n, s.c, *s.src_spatial),
-            "dst": (s.n, s.c, *s.dst_spatial),
+            **_layer_sides(s),
             "scales": (s.c,),
             "packed": (kernels.int8_depthwise_size(_layer(s), True, _quads()),),
         },
@@ -560,8 +399,7 @@ CASES: Final[dict[str, Case]] = {
         lambda s: {"problem": _depthwise(s, U8), "dgrad": True, "src_zero": 0, "dst_dtype": S8},
         lambda s, a: {
             "packed": (kernels.depthwise_packing(_depthwise(s), True)[1],),
-            "src": (s.n, s.c, *s.src_spatial),
-            "dst": (s.n, s.c, *s.dst_spatial),
+            **_layer_sides(s),
         },
         {"src": "u8", "packed": "f32"},
         macs=layer_macs,
@@ -616,7 +454,7 @@ CASES: Final[dict[str, Case]] = {
         LAYER,
         pooled,
         lambda s: {
-            name: _strides((s.n, s.c, *s[side]), ["n", "c"])
+            name: strides_of((s.n, s.c, *s[side]), ["n", "c"])
             for name, side in (("diff_strides", "dst_spatial"), ("to_strides", "src_spatial"))
         },
     ),
@@ -687,3 +525,14 @@ CASES: Final[dict[str, Case]] = {
         dtypes={"places": "s64"},
     ),
 }
+
+
+def build(name: str, shape: Mapping[str, int] | None = None) -> Built:
+    """Returns a kernel of its case's sizes, those of `shape` instead if given, with operands of random numbers.
+
+    Raises:
+        InvalidArgumentError: there is no such kernel, or it has no such size.
+    """
+    if name not in CASES:
+        raise InvalidArgumentError(f"no case of a kernel {name!r}; there are {', '.join(CASES)}")
+    return kernel_operands.build(name, CASES[name], shape or {})

@@ -47,24 +47,23 @@ Table = Mapping[Row, fits.Prices]
 
 @cache
 def table() -> Table:
-    """Returns prices in products of the direct algorithm in f32: the package's, with those of the user's file."""
-    return {**_parsed(json.loads(fits.package_file(FILE).read_text("utf-8"))), **_users()}
+    """Returns prices in products of the direct algorithm in f32.
+
+    They are the package's, with those that `bench.fit --dtype s8 --write` wrote for this CPU in their place.
+    """
+    package = _parsed(json.loads(fits.package_file(FILE).read_text("utf-8")))
+    return {**package, **(fits.of_user(FILE, {}, _parsed) or {})}
 
 
 def _parsed(content: Any) -> Table:
     return {(isa, kind): fits.seconds(row) for isa, rows in content["constants"].items() for kind, row in rows.items()}
 
 
-def _users() -> Table:
-    """Returns the prices that `bench.fit --dtype s8 --write` wrote for this CPU."""
-    return fits.of_user(FILE, {}, _parsed) or {}
-
-
 def row_for(row: Row) -> Row:
     """Returns the row of the table that has the prices: that of "avx2words" for sets that nobody measured."""
     isa, kind = row
-    known = _INSTEAD.get(isa, isa), kind
-    return known if known in table() else ("avx2words", kind)
+    measured = _INSTEAD.get(isa, isa), kind
+    return measured if measured in table() else ("avx2words", kind)
 
 
 def prices(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:

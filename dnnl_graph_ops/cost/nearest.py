@@ -19,6 +19,7 @@ import numpy as np
 from .. import dtypes
 from ..convolution.problem import ConvProblem, is_channels_last
 from ..ir.env import Env
+from ..once import answered
 from . import fits
 
 # feature -> the distance of two layers whose feature differs by 1: the base-2 logarithm of a size, or a flag
@@ -79,13 +80,13 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
     if rows is None:
         return {}
     place = features(problem, env)
-    # layers that differ in dilations or post-ops alone have equal features
-    key = factors, *named, problem.direction, *place  # type: ignore[misc]
-    answer: Mapping[str, float] | None = env.answers.get(key)
-    if answer is None:
+
+    def regressed() -> Mapping[str, float]:
         factor = np.exp(near(rows.features, np.array(place)) @ rows.weights)
-        answer = env.answers[key] = dict(zip(rows.forms, factor.tolist(), strict=True))
-    return answer
+        return dict(zip(rows.forms, factor.tolist(), strict=True))
+
+    # layers that differ in dilations or post-ops alone have equal features
+    return answered(env.answers, (factors, named, problem.direction, *place), regressed)
 
 
 def package_file(key: str, dtype: str) -> Path:

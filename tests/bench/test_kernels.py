@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dnnl_graph_ops.bench import kernel_cases, kernels
+from dnnl_graph_ops.bench import kernel_cases, kernel_operands, kernels
 from dnnl_graph_ops.errors import InvalidArgumentError
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def built(name):
 
 
 def test_every_kernel_has_a_case():
-    assert set(kernel_cases.names()) - WITHOUT == set(kernel_cases.CASES)
+    assert set(kernel_operands.names()) - WITHOUT == set(kernel_cases.CASES)
 
 
 @pytest.mark.parametrize("name", kernel_cases.CASES)

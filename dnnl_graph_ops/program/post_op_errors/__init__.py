@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from ... import schema
 from ...ir.env import Env
+from ...once import answered
 from ...runtime import cache_files, cpu
 
 # units in the last place that a post-op may be off
@@ -63,9 +64,7 @@ def refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env
     if kind not in schema.POST_OPS:
         return f"the library has no post-op {kind}"
     key = refusal, kind, tuple(attrs.items()), head, dtype, finite
-    if key not in env.answers:
-        env.answers[key] = _refusal(kind, attrs, head, dtype, env, finite)
-    return str(env.answers[key])
+    return answered(env.answers, key, lambda: _refusal(kind, attrs, head, dtype, env, finite))
 
 
 def _refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: Env, finite: bool) -> str:
