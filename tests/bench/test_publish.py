@@ -218,6 +218,22 @@ def test_the_readme_has_the_means_of_all_machines_and_no_other_figures():
     assert all(f"({path.relative_to(ROOT)})" in section for path in MACHINES.glob("*.md"))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_table_has_what_users_wait_for(page):
+    table = machine_page.short_table([machine_page.load(path) for path in sorted(MACHINES.glob("*.json"))])
+    assert "\n".join(table) in (ROOT / page).read_text()
+
+
+def test_a_core_without_a_name_has_its_numbers():
+    def head(**machine):
+        return machine_page.head_of({"machine": {"isa": "avx2", "threads": 2, **machine}, "date": "today"})
+
+    assert head(cpu="A(R) B(TM)", cpu_family="1/2/3") == "A B 1/2/3 (avx2), 2 threads, today"
+    assert head(cpu="Intel(R) Xeon(R) Processor", cpu_family="6/143/8") == (
+        "Intel Xeon, Sapphire Rapids (avx2), 2 threads, today"
+    )
+
+
 def test_a_row_that_one_machine_lacks_is_empty_there():
     def record(suites, threads):
         rows = [

@@ -1,4 +1,4 @@
-"""The page of a published file: means of its suites and all rows, lowest speedup first; README's table of all files."""
+"""The page of a published file: means of its suites and all rows, lowest speedup first; README's tables of all files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,24 @@ SCHEMA: Final = "dnnl_graph_ops.bench.machine"
 SCHEMA_VERSION: Final = 1
 _CLOCKS: Final = {"process": "process times", "wall": "wall times"}
 _KEYS: Final = ("suite", "direction", "dtype")
+# by family and model, as CPUID has them
+_CORES: Final = {
+    "6/106": "Ice Lake",
+    "6/143": "Sapphire Rapids",
+    "6/173": "Granite Rapids",
+    "6/207": "Emerald Rapids",
+    "26/2": "Zen 5",
+}
+# rows of the short table: its words, and the suite; all in f32
+_WAITS: Final = (
+    ("a call of a PyTorch model", "PyTorch, a call"),
+    ("a training step of a PyTorch model", "PyTorch, a training step"),
+    ("a call of an ONNX model", "ONNX, a call"),
+    ("dynamic shapes: a call with a size that was called before", "sizes, a later call"),
+    ("dynamic shapes: each size is called once", "sizes, each called once"),
+    ("load and compile an ONNX model, and call it once", "ONNX, load, compile and first call"),
+    ("load and compile an ONNX model", "ONNX, load and compile"),
+)
 
 Record = Mapping[str, Any]
 
@@ -89,14 +107,33 @@ def overview(records: Sequence[Record]) -> list[str]:
     )
 
 
+def short_table(records: Sequence[Record]) -> list[str]:
+    """README's first table: the mean speedup of each thing that a user waits for, and the lowest in parentheses.
+
+    There is a column for each file.
+    """
+    means = [_means(record["rows"]) for record in records]
+    body = [[words, *(_mean_and_lowest(m.get((suite, "", "f32"))) for m in means)] for words, suite in _WAITS]
+    heads = [f"{_cpu(record['machine'])}{_threads(record['machine'])}" for record in records]
+    return table.piped(["", *heads], body)
+
+
 def head_of(record: Record) -> str:
     """Returns a machine in a line: CPU, ISA, threads if there are several, date and commit."""
     machine, commit = record["machine"], record.get("commit")
-    name = re.sub(r"\((?:R|TM)\)", "", machine["cpu"])
-    threads = f", {threads_text(machine['threads'])}" if machine["threads"] > 1 else ""
-    return (
-        f"{name} {machine['cpu_family']} ({machine['isa']}){threads}, {record['date']}{f', {commit}' if commit else ''}"
-    )
+    named = f"{_cpu(machine)} ({machine['isa']}){_threads(machine)}"
+    return f"{named}, {record['date']}{f', {commit}' if commit else ''}"
+
+
+def _cpu(machine: Record) -> str:
+    """Returns the CPU's name and its core's, or the numbers of its family where the core has no name here."""
+    name, family = re.sub(r"\((?:R|TM)\)", "", machine["cpu"]), machine["cpu_family"]
+    core = _CORES.get(family.rpartition("/")[0])
+    return f"{name.removesuffix(' Processor')}, {core}" if core else f"{name} {family}"
+
+
+def _threads(machine: Record) -> str:
+    return f", {threads_text(machine['threads'])}" if machine["threads"] > 1 else ""
 
 
 def _mean_and_lowest(speedups: Sequence[float] | None) -> str:
