@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import InvalidArgumentError, ShapeError
 from .shapes.attributes import choice, integer
-from .words import FRAMEWORKS, VALUES
+from .words import FRAMEWORKS, VALUES, counted
 
 Array = np.ndarray[Any, Any]
 
@@ -128,7 +128,9 @@ def _read(array: Array, axes: tuple[str, ...], groups: int, source: str) -> Arra
         if axis == "G" and size != groups:
             raise ShapeError(f"convert_weights: the first axis of {source} weights is {size}, but groups={groups}")
         if len(axis) == 2 and size % groups:
-            raise ShapeError(f"convert_weights: axis {position} of size {size} does not divide into {groups} groups")
+            raise ShapeError(
+                f"convert_weights: axis {position} of size {size} does not divide into {counted(groups, 'group')}"
+            )
         shape += [groups, size // groups] if len(axis) == 2 else [size]
     split, letters = array.reshape(shape), "".join(_letters(axes, rank))
     if "G" not in letters:

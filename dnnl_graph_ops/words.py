@@ -1,4 +1,4 @@
-"""Words of other packages: some are accepted as synonyms, others are named in messages with this package's word."""
+"""Words of other packages: accepted synonyms, and words that messages translate; a count with its noun."""
 
 from __future__ import annotations
 
@@ -345,3 +345,9 @@ def of_file(path: object, but: str) -> str:
     """Returns "; ..." with what reads the file, by the end of its name; "" for unknown ends and the end `but`."""
     end = str(path)[str(path).rfind(".") :].lower() if "." in str(path) else ""
     return f"; {FILES[end]}" if end in FILES and end != but else ""
+
+
+def counted(count: int | str | None, noun: str) -> str:
+    """Returns "1 row", "2 rows", "3 spatial axes"."""
+    plural = f"{noun[:-2]}es" if noun.endswith("axis") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"

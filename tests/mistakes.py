@@ -77,7 +77,7 @@ GRAPHS = (
     ("g.input('y', 8)", "Graph.input 'y'", "'shape'", "int", "sequence of ints"),
     ("g.input('y', (-1, 3))", "Graph.input 'y'", "'shape'", "-1", "None"),
     ("g.input('y', (2, 3), 'float46')", "Graph.input 'y'", "'float46'", "known: f32"),
-    ("g.input('y', (2, 3), strides=(3,))", "Graph.input 'y'", "'strides'", "1 values", "'shape' has 2"),
+    ("g.input('y', (2, 3), strides=(3,))", "Graph.input 'y'", "'strides'", "1 value,", "'shape' has 2"),
     ("g.constant('weights.npy')", "Graph.constant", "str", "np.load"),
     ("g.constant([1.0, 2.0])", "Graph.constant", "list", "np.asarray"),
     ("dgo.ops.relu(X)", "relu", "ndarray", "Graph.input"),

@@ -16,6 +16,7 @@ from ..errors import Error, InvalidArgumentError
 from ..progress import Progress, shown, silent
 from ..runtime.threads import get_num_threads
 from ..usage import parsed as parsed_words
+from ..words import counted
 from . import suite, zoo
 from .cases import Wanted
 from .document import Document, check_writable, merge, write_text
@@ -71,7 +72,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Measures transposed and ordinary convolutions against other frameworks: every competitor in a "
-        "process of its own, short bursts in shuffled turns, results checked first.",
+        "process of its own, in short turns in random order; results are compared first.",
         epilog=f"Exit status: {_STATUS}. Other packages add peers by entry points of dnnl_graph_ops.bench_peers.",
     )
     commands = parser.add_subparsers(required=True, metavar="command", title="commands (run if none is given)")
@@ -256,7 +257,7 @@ def _run(parsed: argparse.Namespace) -> int:
     _write(document, parsed)
     if not document.complete:
         where = "; go on with --resume" if parsed.json else "; with --json it could go on"
-        print(f"interrupted after {len(document.rows)} rows{where}", file=sys.stderr)
+        print(f"interrupted after {counted(len(document.rows), 'row')}{where}", file=sys.stderr)
         return _INTERRUPTED
     return 0 if any(row.status == "ok" for row in document.rows) else 3
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import InvalidArgumentError, RuntimeUnavailableError, extra
 from ..progress import Progress, silent
+from ..words import counted
 from . import runner
 from .cases import Wanted, expand
 from .document import Document, merge
@@ -51,7 +52,7 @@ def run_on_cluster(
         # each shard has the whole budget, and a worker runs its shards one after another
         turns, largest = -(-count // workers), -(-len(cases) // max(1, count))
         most = turns * runner.expected_seconds(largest, options)
-        tell(0, len(cases), f"{len(cases)} rows take about {runner.rounded(most)} at most")
+        tell(0, len(cases), f"{counted(len(cases), 'row')}: about {runner.rounded(most)} at most")
         records = [_pack(item) for item in wanted]
         futures = [
             client.submit(_shard, records, options.as_dict(), i + 1, count, pure=False, retries=2) for i in range(count)

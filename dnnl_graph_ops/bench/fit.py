@@ -32,6 +32,7 @@ from ..cost.model import Counts
 from ..ir.env import Env
 from ..progress import shown
 from ..runtime import cache_files
+from ..words import counted
 from . import fit_integers, regression, times
 from .document import check_writable, json_lines
 from .problem import Problem
@@ -201,7 +202,7 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
     constants = fit(rows)
     for key, counts, seconds in table(rows):
         error = np.abs(np.log(counts @ np.array(constants[key]) / seconds))
-        print(f"{key}: {len(seconds)} runs, median error {np.median(error):.0%}")
+        print(f"{key}: {counted(len(seconds), 'run')}, median error {np.median(error):.0%}")
     by = {
         "the present constants": [(s.direction, loss(s, present(s))) for s in rows],
         "these constants": [(s.direction, loss(s, constants)) for s in rows],

@@ -21,6 +21,7 @@ from ..cost import model as cost
 from ..cost.integers import Row
 from ..errors import InvalidArgumentError
 from ..ir.env import Env
+from ..words import counted
 from . import regression, times
 from .regression import Loss, fitted, mean, worst
 from .times import INTEGERS, Elsewhere, Recorded
@@ -171,6 +172,6 @@ def fitted_file(recorded: Sequence[Recorded], before: Mapping[str, Any]) -> dict
     constants = {isa: dict(kinds) for isa, kinds in before.get("constants", {}).items()}
     for isa, kind in sorted(_by_row(rows)):
         constants.setdefault(isa, {})[kind] = [float(f"{price:.3g}") for price in prices[isa, kind]]
-    named = f"{len(rows)} rows, layers halved to {head['max_gmacs']} gmac"
+    named = f"{counted(len(rows), 'row')}, layers halved to {head['max_gmacs']} gmac"
     where = {name: head[name] for name in ("cpu", "cpu_family", "onednn", "date", "threads")}
     return {**where, "rows": {**before.get("rows", {}), head["int8_isa"]: named}, "constants": constants}

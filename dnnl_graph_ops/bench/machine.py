@@ -16,6 +16,7 @@ from ..errors import Error
 from ..runtime import cpu
 from ..runtime.cpuinfo import cpu_family, cpu_model, field
 from ..runtime.engines import engine
+from ..words import counted
 from . import contention, pool
 
 _CPU: Final = Path("/sys/devices/system/cpu")
@@ -66,11 +67,6 @@ def describe(machine: dict[str, Any]) -> str:
         "virtual machine" if machine["virtual"] else "",
     ]
     return ", ".join(p for p in parts if p)
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns "1 row", "2 rows"."""
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def threads_text(count: int) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ..passes.mixed_precision import AUTO
 from ..progress import Progress
+from ..words import counted
 from . import machine, models, pool, streams, suite, zoo
 from .cases import Wanted
 from .descriptor import parse
@@ -200,7 +201,7 @@ def _of_streams(model: str, count: int, rows: Sequence[Stream]) -> Iterator[dict
     """Calls in a second, and the 99th percentile of a call, of one model and number of streams."""
     by_peer = {row.peer: row for row in rows if (row.model, row.streams) == (model, count)}
     ours = by_peer.pop(OWN)
-    what, how = machine.counted(count, "stream"), f"{machine.threads_text(ours.threads)} a call"
+    what, how = counted(count, "stream"), f"{machine.threads_text(ours.threads)} a call"
     head = {"name": model, "direction": "", "dtype": "f32", "by": how, "marks": []}
     yield {
         **head,

@@ -1,4 +1,4 @@
-"""Rounds: every competitor a short burst in shuffled turns, until the ratios are known well enough."""
+"""Rounds: every competitor runs a short burst, in random order, until the intervals of ratios are narrow."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def best_labels(result: Race, peer_of: Mapping[str, str]) -> dict[str, str]:
 
 
 def ratios(result: Race, peer_of: Mapping[str, str]) -> dict[str, tuple[str, str, list[float]]]:
-    """Per peer: its best label, ours, and its time / ours within each round."""
+    """Per peer: its best label, this package's, and the speedup within each round."""
     best = best_labels(result, peer_of)
     own = best.get(OWN)
     if own is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..errors import InvalidArgumentError
 from ..progress import Progress, silent
+from ..words import counted
 from . import machine, measure, pool, sequence
 from .cases import Case, Wanted, entrants, expand
 from .document import Document
@@ -122,7 +123,7 @@ def _run(
     rows = {row.key: row for row in document.rows if row.key in keys}
     todo = [case for case in cases if case.key not in rows]
     most = expected_seconds(len(todo), options)
-    said = [f"{len(todo)} rows take about {rounded(most)} at most", *document.notes]
+    said = [f"{counted(len(todo), 'row')}: about {rounded(most)} at most", *document.notes]
     tell(len(cases) - len(todo), len(cases), "; ".join(said))
     begin = time.monotonic()
     for position, case in enumerate(todo):

@@ -13,6 +13,7 @@ from ..bench.document import check_writable, write_text
 from ..bench.latency import latency
 from ..errors import InvalidArgumentError
 from ..runtime import get_num_threads
+from ..words import counted
 from . import models
 
 _SECONDS, _WARM_UP = 5.0, 0.5
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         parts = (("50 %", found.p50), ("90 %", found.p90), ("95 %", found.p95), ("99 %", found.p99))
         print("latency, ms: " + ", ".join(f"{name} {seconds * 1e3:.3f}" for name, seconds in parts))
         print(f"mean {found.mean * 1e3:.3f}, lowest {found.minimum * 1e3:.3f}, highest {found.maximum * 1e3:.3f}")
-        print(f"throughput {found.throughput:.1f} calls a second, from {found.samples} samples")
+        print(f"throughput {found.throughput:.1f} calls a second, from {counted(found.samples, 'sample')}")
         if options.json:
             write_text(options.json, json.dumps(record, indent=2) + "\n")
     if options.csv:

@@ -28,6 +28,7 @@ from ..program.program import Buffer, Place, View, argument
 from ..runtime.reference import Keys
 from ..shapes import checked
 from ..strides import dense_strides
+from ..words import counted
 from . import listings, selection
 from .layouts import lay_out
 from .plan import Plan, assemble, settled
@@ -120,7 +121,9 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
         if node.late is not None:
             results = node.late(inputs)
             if len(results) != len(node.outputs):
-                raise InvalidArgumentError(f"{node.name!r}: gives {len(results)} tensors, not {len(node.outputs)}")
+                raise InvalidArgumentError(
+                    f"{node.name!r}: gives {counted(len(results), 'tensor')}, not {len(node.outputs)}"
+                )
             for value, result in zip(node.outputs, results, strict=True):
                 if result.dtype != value.dtype or not same_shape(result.shape, value.shape):
                     raise InvalidArgumentError(

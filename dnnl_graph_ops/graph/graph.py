@@ -16,6 +16,7 @@ from ..schema import BUILDERS
 from ..schema.arguments import elsewhere, keywords_told, no_member, one_of, show, suggest
 from ..shapes import Attributes, Meta, check_sizes
 from ..shapes.attributes import integer
+from ..words import counted
 from . import hooks, reclaim
 from .algorithm_info import Selection
 from .choices import Algorithm, FpmathMode, Policy, Precision, Tune
@@ -290,7 +291,10 @@ class Graph:
 
     def __repr__(self) -> str:
         inputs, constants, nodes = len(self.inputs), len(self.constants), len(self.nodes)
-        return f"Graph({self.name!r}, {inputs} inputs, {constants} constants, {nodes} ops)"
+        return (
+            f"Graph({self.name!r}, {counted(inputs, 'input')}, {counted(constants, 'constant')}, "
+            f"{counted(nodes, 'op')})"
+        )
 
     def __str__(self) -> str:
         return hooks.call("to_text", self)
@@ -615,7 +619,9 @@ def _strides(strides: object, dims: Dims, where: str) -> tuple[int, ...]:
         raise TypeError(f"{where}: 'strides' must be a sequence of ints, got {type(strides).__name__}")
     values = tuple(integer(item, "strides", where) for item in strides)
     if len(values) != len(dims):
-        raise ShapeError(f"{where}: 'strides' has {len(values)} values, 'shape' has {len(dims)}; they must be equal")
+        raise ShapeError(
+            f"{where}: 'strides' has {counted(len(values), 'value')}, 'shape' has {len(dims)}; they must be equal"
+        )
     if any(value < 0 for value in values):
         raise InvalidArgumentError(f"{where}: 'strides' must not be negative, got {values}; pass a copy of the array")
     return values

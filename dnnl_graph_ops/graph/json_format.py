@@ -13,6 +13,7 @@ from .. import dtypes
 from ..errors import InvalidArgumentError, ShapeError
 from ..shapes import check_sizes
 from ..strides import dense_strides, extent
+from ..words import counted
 from .files import read_file
 from .order import topological
 
@@ -279,7 +280,7 @@ def _tensor(data: Any, where: str) -> Tensor:
     layout = _choice(data.get("layout_type", "strided"), "layout_type", LAYOUTS, where)
     use = _choice(data.get("property_type", "undef"), "property_type", PROPERTIES, where)
     if layout == "strided" and stride and len(stride) != len(shape):
-        raise ShapeError(f"{where}: 'stride' has {len(stride)} values, 'shape' has {len(shape)}")
+        raise ShapeError(f"{where}: 'stride' has {counted(len(stride), 'value')}, 'shape' has {len(shape)}")
     sizes = [size for size in sizes if size not in _UNKNOWN_DIMS]
     if layout == "strided" and stride and len(sizes) == len(shape) and UNKNOWN not in stride:
         if min(stride) < 0:

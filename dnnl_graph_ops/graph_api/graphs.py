@@ -10,6 +10,7 @@ from ..errors import Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import json_format
 from ..runtime import Runtime
 from ..runtime.defects import Edges, crashes_matcher
+from ..words import counted
 from .arguments import boolean, instance, member, runtime_of
 from .engines import kind_name
 from .enumerators import GraphNames, engine_kind, fpmath_modes, partition_policy, status
@@ -256,4 +257,4 @@ class graph(GraphNames):
     def __repr__(self) -> str:
         state = "finalized" if self.is_finalized() else "open"
         kind = engine_kind(self._native.engine_kind).name
-        return f"<graph of {len(self._ops)} ops, {kind}, {state}, runtime={self._runtime.name!r}>"
+        return f"<graph of {counted(len(self._ops), 'op')}, {kind}, {state}, runtime={self._runtime.name!r}>"

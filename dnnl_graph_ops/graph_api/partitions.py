@@ -11,6 +11,7 @@ from typing import Any
 from .._core import CompiledPartition, Engine, LogicalTensor, Partition
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..runtime import Runtime
+from ..words import counted
 from . import settings
 from .arguments import identifier, instance, instances, runtime_of
 from .engines import engine, kind_name, stream
@@ -277,7 +278,8 @@ class compiled_partition:
         tensors = instances(tensor, inputs, "execute: the inputs")
         if len(tensors) <= max(self._constants):
             raise InvalidArgumentError(
-                f"execute: got {len(tensors)} inputs, the partition was compiled with {len(self._native.inputs)}"
+                f"execute: got {counted(len(tensors), 'input')}, the partition was compiled with "
+                f"{len(self._native.inputs)}"
             )
         addresses = tuple(tensors[i].get_data_handle() for i in self._constants)
         for i, first, now in zip(self._constants, self._addresses or addresses, addresses, strict=True):

@@ -39,6 +39,7 @@ from ..runtime.engines import Engine, default_engine
 from ..runtime.locks import Builds
 from ..schema.arguments import no_member
 from ..strides import dense_strides, is_row_major
+from ..words import counted
 from .outputs import Outputs, named_outputs, result_strides
 from .sizes import Parts, Shapes
 
@@ -305,7 +306,9 @@ class Net(NetBase, Generic[Result]):
             return [out.get(name) for name in names]
         items = list(out) if isinstance(out, tuple | list) else [out]
         if len(items) != len(names):
-            raise TypeError(f"{self!r}: 'out' has {len(items)} arrays, the net has {len(names)} outputs")
+            raise TypeError(
+                f"{self!r}: 'out' has {counted(len(items), 'array')}, the net has {counted(len(names), 'output')}"
+            )
         return items
 
     def _call(self, given: Sequence[Any], outs: Sequence[Any]) -> list[Any]:

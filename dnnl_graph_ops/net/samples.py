@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InvalidArgumentError
 from ..reports.precision import OutputReport
+from ..words import counted
 from .net import Net
 
 Sample = Mapping[str, Any]
@@ -49,7 +50,8 @@ def _by_name(net: Net, sample: Any, where: str) -> Sample:
     values = sample if isinstance(sample, tuple) else (sample,)
     if len(values) != len(net.input_names):
         raise InvalidArgumentError(
-            f"{where} has {len(values)} arrays, the net takes {len(net.input_names)} ({', '.join(net.input_names)})"
+            f"{where} has {counted(len(values), 'array')}, the net takes {len(net.input_names)} "
+            f"({', '.join(net.input_names)})"
         )
     return dict(zip(net.input_names, values, strict=True))
 

@@ -16,6 +16,7 @@ from ..graph import Graph
 from ..log import logger
 from ..net import Net
 from ..runtime.settings import PREFIX
+from ..words import counted
 from .gains import gains, may_gain
 from .groups import convex_groups, whole_quantized
 from .session_graph import SessionGraph
@@ -58,7 +59,8 @@ def _report(graph: SessionGraph, groups: Sequence[Sequence[int]]) -> None:
     inside = {i for numbers in groups for i in numbers}
     left = sorted({node[1] for i, node in enumerate(graph.nodes) if i not in inside})
     print(
-        f"dnnl_graph_ops: claims {len(inside)} of {len(graph.nodes)} nodes in {len(groups)} groups; left to ONNX "
+        f"dnnl_graph_ops: claims {len(inside)} of {counted(len(graph.nodes), 'node')} in "
+        f"{counted(len(groups), 'group')}; left to ONNX "
         f"Runtime: {', '.join(left) or 'nothing'}",
         file=sys.stderr,
     )

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..graph import Value
 from ..schema.arguments import INT64_MAX, int64, is_bool
+from ..words import counted
 from .build import apply
 
 
@@ -21,7 +22,9 @@ def item(value: Value, key: Any) -> Value:
             _check_index(entry, where)
     taken = sum(entry is not None and entry is not ... for entry in keys)
     if taken > ndim:
-        raise ShapeError(f"{where}: {taken} indices for the {ndim} axes of shape {value.shape}; use at most {ndim}")
+        raise ShapeError(
+            f"{where}: {taken} indices for the {counted(ndim, 'axis')} of shape {value.shape}; use at most {ndim}"
+        )
     places = [place for place, entry in enumerate(keys) if entry is ...]
     if len(places) > 1:
         raise ShapeError(f"{where}: '...' stands {len(places)} times in the index; use it once")

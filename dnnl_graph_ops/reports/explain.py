@@ -29,6 +29,7 @@ from ..runtime import cpu
 from ..runtime import threads as pool
 from ..runtime.engines import Engine
 from ..runtime.verbose import Record
+from ..words import counted
 from . import int8, post_ops
 from .benchdnn import lines
 from .steps import Described, described, groups_of, head, names_of
@@ -228,7 +229,7 @@ class Explanation:
 
     def _head(self) -> Iterator[str]:
         chosen = f"tune={self.tune}, algorithm={self.algorithm}, precision={self.precision}"
-        yield f"{self.runtime}, {self.isa}, {self.threads} threads, {chosen}"
+        yield f"{self.runtime}, {self.isa}, {counted(self.threads, 'thread')}, {chosen}"
         if self.chosen:
             yield f"precision='auto': {self.chosen}"
         yield f"scratch {self.scratch_bytes:,} bytes, constants {self.constant_bytes:,} bytes"

@@ -15,6 +15,7 @@ from ..graph import Node
 from ..onednn.partition import Compiled
 from ..program.program import KernelStep
 from ..runtime.engines import Engine
+from ..words import counted
 from . import peaks
 from .explain import StepTime, named, operands
 from .peaks import UNBOUND, Peak, share_text
@@ -62,7 +63,7 @@ class Profile(list[StepTime]):
             json.dump(trace(self, self.threads), file, indent=1)
 
     def _head(self) -> str:
-        return f"{sum(step.seconds for step in self) * 1e3:.3f} ms in {len(self)} steps"
+        return f"{sum(step.seconds for step in self) * 1e3:.3f} ms in {counted(len(self), 'step')}"
 
     def _rows(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """Returns the rows of the table, and the note below each."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgumentError
+from ..words import counted
 from .arguments import int64, is_bool, one_of, show, suggest
 from .table import OPS, Attr, OpSchema, Version
 
@@ -115,10 +116,10 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
     if lenient and length is not None and attr.fill is not None and set(values[length:]) == {attr.fill}:
         values = values[:length]
     if length is not None and len(values) != length:
-        axes = "spatial axes" if attr.length == "spatial" else "axes"
+        axes = counted(length, "spatial axis" if attr.length == "spatial" else "axis")
         shown = str(values) if len(values) <= 12 else f"({', '.join(map(str, values[:12]))}, ...)"
         raise InvalidArgumentError(
-            f"{where} has {len(values)} values for {length} {axes}: {shown}; give one int, or {length}"
+            f"{where} has {counted(len(values), 'value')} for {axes}: {shown}; give one int, or {length}"
         )
     return values
 

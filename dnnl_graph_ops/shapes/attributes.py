@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import KEYWORDS, Keyword
 from ..schema.arguments import INT32_MAX, int64, one_of
+from ..words import counted
 
 _KEYWORDS = KEYWORDS["conv_transpose"]
 DATA_FORMATS = _KEYWORDS["data_format"].choices
@@ -148,7 +149,8 @@ def per_axis(value: object, name: str, rank: int, minimum: int, where: str) -> t
     values = integers(value, name, where) if many else (integer(value, name, where),) * rank
     if len(values) != rank:
         raise ShapeError(
-            f"{where}: '{name}' has {len(values)} values {values}, but there are {rank} spatial axes; "
+            f"{where}: '{name}' has {counted(len(values), 'value')} {values}, but there are "
+            f"{counted(rank, 'spatial axis')}; "
             f"pass one int, or one int per spatial axis"
         )
     for axis, item in enumerate(values):

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from ..errors import ShapeError
 from ..schema.arguments import INT32_MAX
+from ..words import counted
 from . import attributes
 from .registry import Shape
 
@@ -74,7 +75,9 @@ def broadcast_onto(where: str, what: str, shape: Shape, onto: str, target: Shape
 def axis_of(where: str, name: str, axis: int, rank: int) -> int:
     """Returns a possibly negative axis as a non-negative one."""
     if not -rank <= axis < rank:
-        raise ShapeError(f"{where}: {name} = {axis} is outside of a tensor with {rank} axes; use {-rank} to {rank - 1}")
+        raise ShapeError(
+            f"{where}: {name} = {axis} is outside of a tensor with {counted(rank, 'axis')}; use {-rank} to {rank - 1}"
+        )
     return axis % rank
 
 
@@ -82,8 +85,8 @@ def need_rank(where: str, what: str, shape: Shape, least: int, most: int, layout
     if not least <= len(shape) <= most:
         ranks = f"{least}" if least == most else f"{least} to {most}"
         raise ShapeError(
-            f"{where}: {what} has shape {text(shape)} with {len(shape)} axes; {ranks} axes are needed"
-            + (f" ({layout})" if layout else "")
+            f"{where}: {what} has shape {text(shape)} with {counted(len(shape), 'axis')}; {counted(ranks, 'axis')} "
+            "are needed" + (f" ({layout})" if layout else "")
         )
 
 
@@ -132,7 +135,8 @@ def check_span(where: str, axis: int, elements: int) -> None:
     """Raises if a window slides over more elements of an axis than the kernels count."""
     if elements > INT32_MAX:
         raise ShapeError(
-            f"{where}: with its strides, dilations and padding spatial axis {axis} spans {elements} elements; at most "
+            f"{where}: with its strides, dilations and padding spatial axis {axis} spans "
+            f"{counted(elements, 'element')}; at most "
             f"{INT32_MAX} are possible"
         )
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import KEYWORDS
+from ..words import counted
 from .attributes import Attributes, Dim, Dims, Geometry, Ints, Resolved, WeightsShape, attributes
 from .common import agree, channels_of, check_counts, check_span, data_shape, join_weights, spatial_of, split_weights
 from .registry import check_sizes, resolver
@@ -46,7 +47,8 @@ def _read_weights(shape: Dims, attrs: Attributes, where: str, ic: Dim, oc: Dim, 
     fmt, groups = attrs.weights_format, attrs.groups
     if len(shape) != len(attrs.strides) + 2:
         raise ShapeError(
-            f"{where}: '{name}' has rank {len(shape)} {shape}, but the data has {len(attrs.strides)} spatial axes; "
+            f"{where}: '{name}' has rank {len(shape)} {shape}, but the data has "
+            f"{counted(len(attrs.strides), 'spatial axis')}; "
             f"{fmt} weights need rank {len(attrs.strides) + 2}"
         )
     i, o, kernel = split_weights(shape, fmt)
@@ -115,7 +117,8 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     for axis, size in enumerate(dst):
         if size is not None and size < 0:
             raise ShapeError(
-                f"{where}: dst would have {size} elements on spatial axis {axis} (src {spatial[axis]}, kernel "
+                f"{where}: dst would have {counted(size, 'element')} on spatial axis {axis} (src {spatial[axis]}, "
+                "kernel "
                 f"{w.kernel[axis]}, stride {attrs.strides[axis]}, pads {begin[axis]} and {end[axis]}); "
                 f"lower the pads or raise output_padding"
             )
@@ -127,7 +130,9 @@ def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     if bias and not agree(bias[0][0], w.out_channels):
         given, needed = bias[0][0], w.out_channels
         remedy = f"give it the shape ({needed},)"
-        raise ShapeError(f"{where}: 'bias' has {given} values, but dst has {needed} channels; {remedy}")
+        raise ShapeError(
+            f"{where}: 'bias' has {counted(given, 'value')}, but dst has {counted(needed, 'channel')}; {remedy}"
+        )
     return Resolved(tuple(shapes), w, data_shape(batch, w.out_channels, dst, attrs.data_format), geometry)
 
 
@@ -191,7 +196,8 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
     for axis, size in enumerate(src):
         if size is not None and size < (0 if src_shape is not None else 1):
             raise ShapeError(
-                f"{where}: diff_src would have {size} elements on spatial axis {axis} (diff_dst {dst[axis]}, kernel "
+                f"{where}: diff_src would have {counted(size, 'element')} on spatial axis {axis} (diff_dst "
+                f"{dst[axis]}, kernel "
                 f"{w.kernel[axis]}, stride {attrs.strides[axis]}, pads {begin[axis]} and {end[axis]}, output_padding "
                 f"{attrs.output_padding[axis]}); diff_dst is too small for these weights"
             )
@@ -206,8 +212,8 @@ def _check_src(
     """Returns the output_padding that gives dst from src; raises ShapeError if none below a stride does."""
     if not (agree(given[0], derived[0]) and agree(given[1], derived[1])):
         raise ShapeError(
-            f"{where}: src has batch {given[0]} and {given[1]} channels, but the other arguments say "
-            f"batch {derived[0]} and {derived[1]} channels"
+            f"{where}: src has batch {given[0]} and {counted(given[1], 'channel')}, but the other arguments say "
+            f"batch {derived[0]} and {counted(derived[1], 'channel')}"
         )
     padding = []
     for axis, (i, o) in enumerate(zip(given[2], dst, strict=True)):
@@ -216,7 +222,8 @@ def _check_src(
         surplus = 0 if size is None or o is None else o - size
         if not 0 <= surplus < s:
             raise ShapeError(
-                f"{where}: src has {i} elements on spatial axis {axis}, which gives {size} in dst, but diff_dst has "
+                f"{where}: src has {counted(i, 'element')} on spatial axis {axis}, which gives {size} in dst, but "
+                "diff_dst has "
                 f"{o}; check strides, pads and output_padding"
             )
         padding.append(op + surplus)

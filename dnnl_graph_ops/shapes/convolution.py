@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..symbolic import greatest
+from ..words import counted
 from .attributes import Attributes, Dim, Dims, Geometry, Resolved, WeightsShape
 from .common import (
     agree,
@@ -40,7 +41,7 @@ def _read_weights(where: str, name: str, shape: Dims, data: Dims, attrs: Attribu
     expected = len(data)
     if len(shape) != expected:
         raise ShapeError(
-            f"{where}: {name} has {len(shape)} axes {text(shape)}, the data has {expected} {text(data)}; "
+            f"{where}: {name} has {counted(len(shape), 'axis')} {text(shape)}, the data has {expected} {text(data)}; "
             f"they must be equal ({attrs.weights_format}, {attrs.data_format})"
         )
     per_group, out_channels, kernel = split_weights(shape, attrs.weights_format)
@@ -66,8 +67,9 @@ def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "w
     channels, taken = channels_of(src, attrs.data_format), found.in_channels
     if not agree(channels, taken):
         raise ShapeError(
-            f"{where}: src has {channels} channels, weights of shape {text(weights)} ({attrs.weights_format}) take "
-            f"{(taken or 0) // attrs.groups} per group in {attrs.groups} groups, {taken} together; "
+            f"{where}: src has {counted(channels, 'channel')}, weights of shape {text(weights)} "
+            f"({attrs.weights_format}) take "
+            f"{(taken or 0) // attrs.groups} per group in {counted(attrs.groups, 'group')}, {taken} together; "
             "OIX is (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...), "
             "XOI (k..., OC, IC/groups)"
         )
@@ -147,11 +149,12 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
     channels = channels_of(diff_dst, layout)
     if not agree(channels, found.out_channels):
         raise ShapeError(
-            f"{where}: diff_dst has {channels} channels, weights of shape {text(weights)} ({attrs.weights_format}) "
+            f"{where}: diff_dst has {counted(channels, 'channel')}, weights of shape {text(weights)} "
+            f"({attrs.weights_format}) "
             f"have {found.out_channels} output channels; they must be equal"
         )
     if sizes:
-        expect(where, "dst_shape_input", sizes[0], (rank,), f"diff_src has {rank} axes")
+        expect(where, "dst_shape_input", sizes[0], (rank,), f"diff_src has {counted(rank, 'axis')}")
     shape = attrs.dst_shape
     if shape is None:
         spatial = (None,) * (rank - 2) if sizes else _derived_src(where, diff_dst, found.kernel, attrs)
@@ -174,7 +177,7 @@ def _backward_weights(shapes: Sequence[Dims], attrs: Attributes, where: str) -> 
     need_rank(where, "diff_dst", diff_dst, rank, rank)
     shape = attrs.weights_shape
     if sizes:
-        expect(where, "weights_shape_input", sizes[0], (rank,), f"weights have {rank} axes")
+        expect(where, "weights_shape_input", sizes[0], (rank,), f"weights have {counted(rank, 'axis')}")
     if shape is None:
         channels = channels_of(src, layout)
         per_group = None if channels is None else channels // max(attrs.groups, 1)

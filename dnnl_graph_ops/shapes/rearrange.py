@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema.arguments import INT64_MAX
 from ..symbolic import greatest, least
+from ..words import counted
 from .common import Dim, agree, axis_of, data_shape, expect, known_product, need_rank, spatial_of, text, unify
 from .registry import Meta, Shape, rule
 
@@ -28,7 +29,9 @@ def reduce(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list
             )
         return [Meta((None,) * rank, src.dtype)]
     if not axes:
-        raise InvalidArgumentError(f"{where}: axes is needed: one or more of the {rank} axes of src {text(src.shape)}")
+        raise InvalidArgumentError(
+            f"{where}: axes is needed: one or more of the {counted(rank, 'axis')} of src {text(src.shape)}"
+        )
     chosen = [axis_of(where, "axes", axis, rank) for axis in axes]
     if len(set(chosen)) < len(chosen):
         shown = f"{tuple(axes[:rank])}" + (" and more" if len(axes) > rank else "")
@@ -77,7 +80,7 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
                     raise ShapeError(
                         f"{where}: shape = {wanted} copies axis {axis} with its 0, but src "
                         f"{text(src.shape)} has "
-                        f"{len(src.shape)} axes; give a size, or special_zero=False"
+                        f"{counted(len(src.shape), 'axis')}; give a size, or special_zero=False"
                     )
                 shape[axis] = src.shape[axis]
                 copied.add(axis)
@@ -99,7 +102,7 @@ def static_reshape(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str)
     if not fits:
         count = "?" if elements is None else elements
         raise ShapeError(
-            f"{where}: src {text(src.shape)} has {count} elements, shape = {wanted} does not; "
+            f"{where}: src {text(src.shape)} has {counted(count, 'element')}, shape = {wanted} does not; "
             "the products of the sizes must be equal"
         )
     return [Meta(tuple(shape), src.dtype)]
@@ -114,7 +117,7 @@ def static_transpose(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: st
     axes = [axis_of(where, "order", axis, rank) for axis in order]
     if sorted(axes) != list(range(rank)):
         raise ShapeError(
-            f"{where}: order = {order} is no permutation of the {rank} axes of src {text(src.shape)}; "
+            f"{where}: order = {order} is no permutation of the {counted(rank, 'axis')} of src {text(src.shape)}; "
             "name every axis once"
         )
     return [Meta(tuple(src.shape[axis] for axis in axes), src.dtype)]
@@ -144,14 +147,19 @@ def _resampled(src: Shape, inputs: Sequence[Meta], attrs: Mapping[str, Any], whe
     need_rank(where, "src", src, 3, 5, f"{layout} with 1 to 3 spatial axes")
     spatial = spatial_of(src, layout)
     if inputs:
-        expect(where, "sizes_input", inputs[0].shape, (len(spatial),), f"there are {len(spatial)} spatial axes")
+        expect(
+            where, "sizes_input", inputs[0].shape, (len(spatial),), f"there are {counted(len(spatial), 'spatial axis')}"
+        )
     if bool(sizes) + bool(scales) + bool(inputs) != 1:
         raise InvalidArgumentError(
             f"{where}: sizes = {sizes} and scales = {scales}; give exactly one of sizes and scales"
         )
     given = sizes or scales or spatial
     if len(given) != len(spatial):
-        raise ShapeError(f"{where}: {tuple(given)} has {len(given)} values for {len(spatial)} spatial axes of src")
+        raise ShapeError(
+            f"{where}: {tuple(given)} has {counted(len(given), 'value')} for {counted(len(spatial), 'spatial axis')} "
+            "of src"
+        )
     if not all(value is None or value > 0 for value in given):
         raise InvalidArgumentError(f"{where}: sizes and scales must be positive, got {tuple(given)}")
     if inputs:
@@ -195,7 +203,7 @@ def ranges(shape: Shape, attrs: Mapping[str, Any], where: str) -> dict[int, Rang
         counts = f"starts {len(starts)}, ends {len(ends)}, axes {len(axes)}, steps {len(steps)}"
         raise InvalidArgumentError(f"{where}: the numbers of values differ: {counts}; give as many of each")
     if len(starts) > len(shape):
-        raise ShapeError(f"{where}: {len(starts)} axes to slice of a tensor of shape {text(shape)}")
+        raise ShapeError(f"{where}: {counted(len(starts), 'axis')} to slice of a tensor of shape {text(shape)}")
     found: dict[int, Range] = {}
     for named, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(where, "axes", named, len(shape))
@@ -236,7 +244,9 @@ def pad(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: str) -> list[Me
     sides = [attrs[name] for name in ("pads_begin", "pads_end")]
     for name, values in zip(("pads_begin", "pads_end"), sides, strict=True):
         if len(values) != len(src.shape):
-            raise ShapeError(f"{where}: {name} has {len(values)} values for the axes of src {text(src.shape)}")
+            raise ShapeError(
+                f"{where}: {name} has {counted(len(values), 'value')} for the axes of src {text(src.shape)}"
+            )
         if any(not 0 <= value <= INT64_MAX // 4 for value in values):
             raise InvalidArgumentError(f"{where}: {name} = {values} must be at least 0 and moderate; slice cuts off")
     for axis, (size, *pads) in enumerate(zip(src.shape, *sides, strict=True)):

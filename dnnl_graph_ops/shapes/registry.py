@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..errors import InvalidArgumentError, ShapeError
 from ..schema import KEYWORDS, OPS, output_dtypes
 from ..schema.arguments import INT64_MAX
+from ..words import counted
 from .attributes import DATA_FORMATS, Attributes, Resolved
 
 Shape: TypeAlias = tuple[int | None, ...]
@@ -171,7 +172,7 @@ def checked(
         usual = len(results) - sum(slot.on_request for slot in op.outputs)
         count = outputs if outputs is not None else usual
         if count not in op.output_counts or count > len(results):
-            raise InvalidArgumentError(f"{where}: {kind} has {len(results)} outputs here, not {count}")
+            raise InvalidArgumentError(f"{where}: {kind} has {counted(len(results), 'output')} here, not {count}")
         results = results[:count]
     for i, meta in enumerate(results):
         check_sizes(meta.shape, where, f"output {i}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import InvalidArgumentError, ShapeError
 from ..symbolic import greatest
+from ..words import counted
 from .common import Dim, agree, channels_of, check_span, data_shape, expect, need_rank, per_axis, spatial_of, text
 from .registry import Meta, Shape, rule
 
@@ -133,7 +134,7 @@ def avg_pool_backward(inputs: Sequence[Meta], attrs: Mapping[str, Any], where: s
     rank, layout = len(diff_dst.shape), attrs["data_format"]
     need_rank(where, "diff_dst", diff_dst.shape, 3, 5, f"{layout} with 1 to 3 spatial axes")
     if len(inputs) > 1:
-        expect(where, "src_shape_input", inputs[1].shape, (rank,), f"diff_src has {rank} axes")
+        expect(where, "src_shape_input", inputs[1].shape, (rank,), f"diff_src has {counted(rank, 'axis')}")
     elif given is None:
         raise InvalidArgumentError(
             f"{where}: src_shape is needed; diff_dst {text(diff_dst.shape)} does not determine the shape of diff_src"

@@ -21,6 +21,7 @@ from ..once import once
 from ..runtime import arrays
 from ..runtime.locks import Builds
 from ..schema.arguments import int64, show
+from ..words import counted
 from . import recurrences  # noqa: F401  (fills the table of rules)
 from .flow import Flow
 from .steps import Step, step
@@ -70,7 +71,8 @@ class Steps:
         for value, axis in self.flow.axes.items():
             if value in shapes and shapes[value][axis] != told[value]:
                 raise UnsupportedError(
-                    f"{self.where}: {value.name!r} has {shapes[value][axis]} samples of {samples}, not {told[value]}"
+                    f"{self.where}: {value.name!r} has {counted(shapes[value][axis], 'sample')} of {samples}, not "
+                    f"{told[value]}"
                 )
         return shapes
 

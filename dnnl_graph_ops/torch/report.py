@@ -14,6 +14,7 @@ from torch import nn
 
 from ..errors import InvalidArgumentError
 from ..reports.tables import html, table
+from ..words import counted
 from .choice.verdicts import MEASURED, Verdict, measuring
 from .layers.compute import call_of, refusal
 from .layers.conv_params import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, is_last
@@ -123,7 +124,9 @@ class Report(tuple[LayerTime, ...]):
         if self:
             yield f"layers: {1e3 * self.seconds:.3f} ms here, {1e3 * self.their_seconds:.3f} ms in PyTorch"
         yield from (f"{name or 'the model'}: {state}" for name, state in self.captures.items())
-        yield from (f"captured again {count} times: {reason}" for reason, count in self.recompilations.items())
+        yield from (
+            f"captured again {counted(count, 'time')}: {reason}" for reason, count in self.recompilations.items()
+        )
 
 
 def _times(row: LayerTime) -> tuple[float, float] | None:

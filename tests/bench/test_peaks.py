@@ -1,4 +1,4 @@
-"""Shares of the peak in tables: marked where others used the machine, or without a reason above 100 %."""
+"""Shares of the peak in tables: marked where other processes used the machine, or without a reason above 100 %."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_share_is_marked_where_the_peak_is_no_bound(share, detail, busy, marke
     (row,) = document
     cells = dict(zip(summary.columns(["torch"]), summary.cells(row, ["torch"]), strict=True))
     assert cells["of peak"].text == f"{'~' if marked else ''}{row.own.peak_share:.0%}"
-    assert ("~ others used the machine" in table.text(document)) == busy
+    assert ("~ other processes used the machine" in table.text(document)) == busy
 
 
 @pytest.mark.bench

@@ -259,7 +259,7 @@ def test_pictures(count, tmp_path):
     plot.save(document, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     drawn = plot.render(document, "svg").decode()
-    assert "Speed-up per layer" in drawn
+    assert "Speedup per layer" in drawn
     if count:
         assert "Net/layer0" in drawn
 

@@ -70,8 +70,8 @@ def test_bounds(which, expected):
 def test_the_refusal_states_the_budget_once():
     done = child("-m", "frontends.hostile_models", "folding", seconds=120)
     (line,) = [text for text in done.stdout.splitlines() if text.startswith("ConstantOfShape|")]
-    for part in ("1 parts", "'c16'", "needs 67108864 bytes of one number", "1073741824", "initializers"):
+    for part in ("1 part of", "'c16'", "needs 67108864 bytes of one number", "1073741824", "initializers"):
         assert part in line
     (line,) = [text for text in done.stdout.splitlines() if text.startswith("Expand|")]
-    for part in ("1 parts", "'c4'", "needs 67108864 bytes of results", "2684354", "initializers"):
+    for part in ("1 part of", "'c4'", "needs 67108864 bytes of results", "2684354", "initializers"):
         assert part in line

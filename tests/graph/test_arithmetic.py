@@ -70,7 +70,7 @@ def test_printing_lists_ops_with_shapes_and_attributes():
     value = graph.input("x", (None, 4))
     dgo.ops.softmax(dgo.ops.relu(value, name="first"), axis=1, name="second")
     assert str(graph).splitlines() == [
-        "Graph('two ops', 1 inputs, 0 constants, 2 ops)",
+        "Graph('two ops', 1 input, 0 constants, 2 ops)",
         "  x: input f32 (?, 4)",
         "  first: f32 (?, 4) = ReLU(x)",
         "  second: f32 (?, 4) = SoftMax(first, axis=1, mode=none)",

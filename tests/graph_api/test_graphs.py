@@ -41,7 +41,7 @@ def test_refusals_are_raised_or_told(item, error, code, message):
     with pytest.raises(error, match=message):
         g.add_op(item)
     assert g.add_op(item, False) is (code or status.invalid_graph_op)
-    assert repr(g).startswith("<graph of 1 ops")
+    assert repr(g).startswith("<graph of 1 op,")
     g.finalize()
     assert [p.get_ops() for p in g.get_partitions()] == [[0]]
 

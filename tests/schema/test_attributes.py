@@ -151,7 +151,7 @@ def test_a_shape_is_never_one_int():
     ranks = schema.attr_lengths("AvgPoolBackward", 4)
     attrs = {**CONV, "kernel": 2, "exclude_pad": True, "src_shape": 4}
     del attrs["dilations"]
-    with pytest.raises(InvalidArgumentError, match="src_shape has 1 values for 4 axes"):
+    with pytest.raises(InvalidArgumentError, match="src_shape has 1 value for 4 axes"):
         schema.normalise_attrs("AvgPoolBackward", attrs, "pool", ranks=ranks)
 
 

@@ -71,7 +71,7 @@ def test_a_dtype_that_the_op_does_not_take():
 @pytest.mark.parametrize(
     ("kind", "count", "wanted"),
     [
-        ("ReLU", 2, "1 inputs"),
+        ("ReLU", 2, "1 input "),
         ("Convolution", 1, "2 or 3"),
         ("LayerNorm", 2, "1 or 3"),
         ("Concat", 65, "1 to 64"),

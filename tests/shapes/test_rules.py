@@ -100,7 +100,7 @@ def test_convolution_pads_and_dilations():
 
 
 def test_convolution_refused():
-    with pytest.raises(ShapeError, match=r"src has 3 channels.*take 2 per group in 1 groups"):
+    with pytest.raises(ShapeError, match=r"src has 3 channels.*take 2 per group in 1 group,"):
         infer("Convolution", (1, 3, 8), (4, 2, 3), **CONV)
     with pytest.raises(ShapeError, match="no multiple of groups = 3"):
         infer("Convolution", (1, 6, 8), (4, 2, 3), **CONV, groups=3)

@@ -156,7 +156,7 @@ def load(task: ModelTask) -> Loaded:
 def _module(task: ModelTask, ndim: int, form: Form) -> tuple[torch.nn.Module, dict[int, torch.memory_format]]:
     """The module in the task's layout, and PyTorch's names of that by the number of dims."""
     if not task.zoo:
-        raise UnsupportedError("it reads no ONNX file: models of the zoo only")
+        raise UnsupportedError("runs models of the zoo, no ONNX files")
     last = task.layout == "NXC"
     if last and ndim not in CHANNELS_LAST:
         raise UnsupportedError("it has a channels-last format of images and volumes only")

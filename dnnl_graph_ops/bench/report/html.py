@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: picture, means, rows, machine. Opens anywhere, loads nothing."""
+"""A report as one HTML file: picture, means, rows, machine. The file loads nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def page(document: Document) -> str:
     title = f"{summary.subject(document).capitalize()}: dnnl_graph_ops against its peers"
     try:
         encoded = base64.b64encode(plot.render(document, "svg")).decode()
-        picture = f'<img alt="Speed-up per layer" src="data:image/svg+xml;base64,{encoded}">'
+        picture = f'<img alt="Speedup per layer" src="data:image/svg+xml;base64,{encoded}">'
     except RuntimeUnavailableError as error:
         picture = f'<p class="note">No picture: {escape(str(error))}</p>'
     notes = "".join(f"<li>{escape(note)}</li>" for note in document.notes)
@@ -52,7 +52,7 @@ def page(document: Document) -> str:
         f"<h1>{escape(title)}</h1><small>{escape(document.created)}</small>",
         *_means(document),
         f"<h2>Picture</h2>{picture}",
-        "<h2>Every row</h2><p class=note>A click on a column's head sorts. In brackets: 95 % intervals.</p>",
+        "<h2>Every row</h2><p class=note>A click on a column's head sorts. Brackets have 95 % intervals.</p>",
         _table(document),
         "<h2>Where and how</h2><ul>",
         "".join(f"<li>{escape(line.strip())}</li>" for line in head),

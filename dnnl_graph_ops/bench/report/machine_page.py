@@ -1,4 +1,4 @@
-"""The page of a published file: means of its suites and all rows, lowest speedup first; README's tables of all files."""
+"""The page of a published file: means of its suites and all rows, the lowest speedup first; README's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of whole models: times against every rival, percentiles, what compiling takes, memory."""
+"""Tables of whole models: times of every framework, percentiles, seconds of compiling, memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def best_rival(row: Row) -> Ratio | None:
 
 
 def conclusion(document: Document) -> Iterator[str]:
-    """The mean over models, the lowest, those slower by more than the interval, and those that do not run here."""
+    """Sentences on the mean and the lowest speedup, on slower models, and on models that do not run here."""
     compared = [(best, row.name) for row in document if (best := best_rival(row))]
     if len(compared) > 1:
         ratio, name = min(compared, key=lambda pair: pair[0].median)
         behind = [who for best, who in compared if best.high < 1]
         yield (
-            f"fastest of {', '.join(peer for peer in RIVALS if peer in document.peers())} / ours: geometric mean "
-            f"{geometric_mean([best.median for best, _ in compared]):.3f} over {len(compared)} models, lowest "
+            f"speedup against the fastest of {', '.join(peer for peer in RIVALS if peer in document.peers())}: mean "
+            f"{geometric_mean([best.median for best, _ in compared]):.3f} of {len(compared)} models, lowest "
             f"{ratio.median:.3f} [{ratio.low:.3f} {ratio.high:.3f}] ({name}, {ratio.peer}); faster in "
             f"{sum(best.median > 1 for best, _ in compared)}, slower by more than the interval in {len(behind)}"
             f"{': ' if behind else ''}{', '.join(behind)}"
@@ -48,7 +48,7 @@ def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]
         error = f"{own.error:.0e}" if own is not None and own.error is not None else "-"
         times = _cells(row, labels, _milliseconds)
         body.append([row.name, *times, ratio, best.peer if best else "-", error])
-    heads = ["model", *labels, "fastest rival / ours", "which", "our error"]
+    heads = ["model", *labels, "speedup", "against", "error"]
     yield "milliseconds, median over rounds with 95 % interval", heads, body
     for title, tell in _MORE:
         every = [[row.name, *_cells(row, labels, tell)] for row in document]
@@ -89,8 +89,8 @@ def _error(entry: Entry) -> str:
 
 
 _MORE = (
-    ("milliseconds of single executions, 50th/90th/99th percentile", _percentiles),
+    ("milliseconds of a call, percentiles 50/90/99", _percentiles),
     ("seconds of loading and compiling", _compile),
-    ("MB at the peak of loading, compiling and running, beyond what the imports left (in all)", _memory),
-    ("largest error, of the largest expected value", _error),
+    ("MB at the peak, without the imports (with them)", _memory),
+    ("largest error / largest expected value", _error),
 )

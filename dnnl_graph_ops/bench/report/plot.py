@@ -1,4 +1,4 @@
-"""The picture: speed-up per layer. Only this module imports matplotlib."""
+"""The picture: speedup per layer. Only this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def _draw(figure: Any, rows: list[Row], colours: dict[str, str], all_rows: int) 
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
-    axes.set_xlabel("speed-up: peer's time / ours, best layouts (right of 1: we are faster; line: 95 % interval)")
+    axes.set_xlabel(f"{summary.RATIO_MEANING}, best layouts (right of 1: this package is faster; line: 95 % interval)")
     shown = "" if len(rows) == all_rows else f" ({len(rows)} of {all_rows} rows)"
-    axes.set_title(f"Speed-up per layer{shown}", loc="left", fontweight="bold")
+    axes.set_title(f"Speedup per layer{shown}", loc="left", fontweight="bold")
     if drawn:
         figure.legend(drawn.values(), drawn, loc="outside lower center", ncols=_MOST_COLUMNS, fontsize=8, frameon=False)
     else:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...words import counted
 from ..document import Document
 from ..rows import EXCUSED, Calls, Entry, Row
 from . import summary
 
 _MEGA = 1e6
 _COLUMNS = [
-    "competitor", "load s", "first ms", "later ms", f"first - {EXCUSED} later, median", "95th", "all once s", "/ ours",
-    "later / ours", "MB before", "after", "one size", "growth", "peak", "error",
+    "competitor", "load s", "first ms", "later ms", f"first - {EXCUSED} later ms", "95th", "all once s", "speedup once",
+    "speedup later", "MB before", "after", "one size", "growth", "peak", "error",
 ]  # fmt: skip
 
 
@@ -26,17 +27,17 @@ def tables(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]
 def header(document: Document) -> list[str]:
     """Machine, versions and method."""
     method = (
-        f"method: a process each; for each size everybody's first call and later ones for at most "
-        f"{1e3 * document.options['burst']:.0f} ms, in shuffled turns, after a call of the last size where that is "
-        "short; first results compared at every size; medians over sizes; resident memory after all sizes, and of a "
-        "process that knew the largest size only (one size)"
+        "method: each framework runs in its own process; for each size its first call and then later calls for at "
+        f"most {1e3 * document.options['burst']:.0f} ms, in random order, after a call of the last size where that is "
+        "short; first results are compared at every size; medians over sizes; resident memory after all sizes, and of "
+        f"a process that knew the largest size only (one size); speedups are {summary.RATIO_MEANING}"
     )
     return [method if line.startswith("method:") else line for line in summary.header(document)]
 
 
 def _title(row: Row) -> str:
     shapes = " ".join("x".join(shape) for shape in row.model.get("inputs", ()))
-    return f"{row.name}, inputs {shapes}, {len(row.model.get('sizes', ()))} sizes"
+    return f"{row.name}, inputs {shapes}, {counted(len(row.model.get('sizes', ())), 'size')}"
 
 
 def _body(row: Row) -> Iterator[list[str]]:

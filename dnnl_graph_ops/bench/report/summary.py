@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ...algorithms.table import filters
 from ...reports.peaks import UNBOUND, share_text
+from ...words import counted
 from ..document import Document
 from ..machine import describe
 from ..problem import CLASSES, OPS, way
@@ -17,7 +18,7 @@ from ..statistics import geometric_mean
 
 DIRECTION_NAMES = {"fwd": "forward", "bwd_d": "backward data", "bwd_w": "backward weights"}
 RATIO_MEANING = "speedup: peer's time / this package's"
-MEANS_TITLE = f"geometric means ({RATIO_MEANING}; best peer: in every row the fastest of those measured)"
+MEANS_TITLE = f"geometric means ({RATIO_MEANING}; best peer: the fastest peer of each row)"
 EVERY_CLASS = "all"
 # columns of words
 WORDS = frozenset(
@@ -28,7 +29,7 @@ _SUBJECTS = {"conv_transpose": "transposed convolutions", "conv": "convolutions"
 
 
 class Cell(NamedTuple):
-    """An entry of a table: in words, with what follows and explains them; as a number, for who sorts by it."""
+    """An entry of a table: its text with a note and an explanation, and its number, by which readers sort."""
 
     text: str
     value: float | None = None
@@ -56,7 +57,7 @@ def _groups(document: Document) -> dict[tuple[str, str, str], list[Row]]:
 
 
 def columns_of_means(peers: Sequence[str]) -> list[str]:
-    """Those of `means`."""
+    """The columns of `means`."""
     return ["direction", "dtype", "class", "rows", "best peer", *peers, "lowest", "lowest row"]
 
 
@@ -103,7 +104,7 @@ def _ratio_cell(ratio: Ratio) -> Cell:
 
 
 def columns(peers: Sequence[str]) -> list[str]:
-    """Those of `cells`."""
+    """The columns of `cells`."""
     figures = ("gmac", "ours", "native", "layout", "GFLOP/s", "of peak", "spread")
     return ["layer", "dir", "dtype", *figures, *peers, "rounds"]
 
@@ -152,7 +153,7 @@ def _error_note(row: Row, entry: Entry | None) -> str:
 
 
 def header(document: Document) -> list[str]:
-    """Machine, versions and settings: what every report says before its figures."""
+    """Returns the lines before the figures of every report: machine, versions and settings."""
     text = []
     for index, machine in enumerate(document.machines):
         name = f"machine {index}: " if len(document.machines) > 1 else "machine: "
@@ -164,25 +165,25 @@ def header(document: Document) -> list[str]:
             f"Python {machine['python']}, NumPy {machine['numpy']}; pinned to CPUs {cpus}"
         )
     if any(row.peak_busy for row in document.rows):
-        text.append(f"  {UNBOUND} others used the machine while the peak was measured: it may be higher")
+        text.append(f"  {UNBOUND} other processes used the machine while the peak was measured: the peak may be higher")
     versions = (", ".join(f"{k} {v}" for k, v in each.items()) for each in document.versions.values())
     text.append(f"versions: {'; '.join(dict.fromkeys(versions))}")
     options = document.options
     if options:
         text.append(
-            f"method: a process each, bursts of at most {1e3 * options['burst']:.0f} ms in shuffled turns, "
-            f"ratios within rounds, {options['min_rounds']} to {options['max_rounds']} rounds until 95 % "
-            f"intervals are narrower than {100 * options['interval']:.0f} %; warm caches; forward with "
-            f"{options['weights']} weights, backward with variable ones; results checked first; "
+            f"method: each framework runs in its own process, in turns of at most {1e3 * options['burst']:.0f} ms in "
+            f"random order; ratios compare times of one round; {options['min_rounds']} to {options['max_rounds']} "
+            f"rounds, until 95 % intervals are narrower than {100 * options['interval']:.0f} %; warm caches; "
+            f"{options['weights']} weights forward, variable weights backward; results are compared first; "
             f"ratios are {RATIO_MEANING}"
         )
     state = "" if document.complete else " (interrupted: incomplete)"
-    text.append(f"measured {document.created}, {len(document.rows)} rows in {document.seconds:.0f} s{state}")
+    text.append(f"measured {document.created}, {counted(len(document.rows), 'row')} in {document.seconds:.0f} s{state}")
     contended = sum("contended" in row.flags for row in document)
     if contended:
         text.append(
-            f"WARNING: {contended} of {len(document.rows)} rows are contended: others used the machine in "
-            "most of their rounds; measure them again when it is idle"
+            f"WARNING: {contended} of {len(document.rows)} rows are contended: other processes used the "
+            "machine in most of their rounds; measure these rows again on an idle machine"
         )
     return text
 

@@ -12,7 +12,7 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 def text(document: Document) -> str:
-    """The whole report as plain text: what says most comes last, where a terminal ends."""
+    """The whole report as plain text: the conclusion comes last, where a terminal ends."""
     head, conclusion, tables = _parts(document)
     parts = [*head]
     for title, columns, body in reversed(tables):
@@ -24,7 +24,7 @@ def text(document: Document) -> str:
 
 
 def markdown(document: Document) -> str:
-    """For a README or an issue: what says most first, then machine and versions."""
+    """For a README or an issue: the conclusion first, then tables, machine and versions."""
     head, conclusion, tables = _parts(document)
     parts = [*conclusion, ""] if conclusion else []
     for title, columns, body in tables:
@@ -34,7 +34,7 @@ def markdown(document: Document) -> str:
 
 
 def _parts(document: Document) -> tuple[list[str], list[str], list[Table]]:
-    """Machine and method; conclusions; tables, first what says most."""
+    """Machine and method; conclusions; tables, the most important one first."""
     if document.options.get("sizes"):
         return sizes.header(document), [], list(sizes.tables(document))
     if models.of_models(document):

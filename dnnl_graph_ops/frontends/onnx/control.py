@@ -12,6 +12,7 @@ from ...compile.specialise import Options
 from ...errors import Error, InvalidArgumentError
 from ...net.sizes import UNKNOWN
 from ...runtime.control_groups import process_limit
+from ...words import counted
 from ..reading.node import Array, OnnxNode, Tensor
 from ..reading.submodel import SubModel
 from ..reading.types import LABELS, TYPES
@@ -37,7 +38,7 @@ class Call(NamedTuple):
         """Returns a subgraph as a function of its `count` own inputs."""
         body, wanted = self.bodies[name], len(self.node.bodies[name].inputs)
         if count != wanted:
-            raise InvalidArgumentError(f"{self.node.where}: {name} takes {wanted} inputs, not {count}")
+            raise InvalidArgumentError(f"{self.node.where}: {name} takes {counted(wanted, 'input')}, not {count}")
         around = self._around(name, count)
         return lambda own: body([*own, *around], self.options)
 

@@ -15,6 +15,7 @@ from ...net.net import Net
 from ...net.sizes import Parts
 from ...once import once
 from ...reports.explain import PartitionReport, StepReport
+from ...words import counted
 from ..reading.node import Array, OnnxNode, Tensor, tensors_of
 from ..reading.numpy_steps import bound, row_of
 from ..reading.stages import Stage
@@ -162,7 +163,7 @@ class HostNode(Stage):
         except Exception as error:
             raise Error(f"{node.where}: {self.by}: {type(error).__name__}: {error}") from None
         if len(found) < len(node.outputs):
-            raise Error(f"{node.where}: {self.by} gives {len(found)} results, not {len(node.outputs)}")
+            raise Error(f"{node.where}: {self.by} gives {counted(len(found), 'result')}, not {len(node.outputs)}")
         return [self._checked(item, info) for item, info in zip(found, self._results_of(tensors), strict=False)]
 
     def _results_of(self, tensors: Mapping[str, Any]) -> Sequence[Tensor]:

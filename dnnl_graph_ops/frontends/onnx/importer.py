@@ -11,6 +11,7 @@ from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...net.sizes import UNKNOWN
 from ...runtime.engines import Engine
+from ...words import counted
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
 from ..reading.faults import FAULTS, fault, refusal
@@ -224,7 +225,9 @@ class _Builder:
         count = len(part.graph.nodes)
         found = built(part.graph, node, known, self.budget)
         if any(node.outputs[len(found) :]):
-            raise InvalidArgumentError(f"{node.where}: names {len(node.outputs)} outputs, but gives {len(found)}")
+            raise InvalidArgumentError(
+                f"{node.where}: names {counted(len(node.outputs), 'output')}, but gives {len(found)}"
+            )
         self._note(node, fate_of(part.graph.nodes[count:], found))
         for name, item in zip(node.outputs, found, strict=False):
             if not name:

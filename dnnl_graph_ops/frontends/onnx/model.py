@@ -19,6 +19,7 @@ from ...graph.constants import from_piece
 from ...graph.files import ModelFile
 from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
+from ...words import counted
 from ..reading import records
 from ..reading.budget import Budget
 from ..reading.faults import check_size
@@ -208,7 +209,9 @@ def of_record(record: Any, kept: Kept, where: str) -> Model:
         _check_count(sum(1 for _ in flat(section.nodes)))
         infos = tuple(records.info_of(item, where) for item in field(record, "infos", list, where))
         if len(infos) != len(section.inputs):
-            raise InvalidArgumentError(f"{where}: {len(infos)} types for {len(section.inputs)} inputs")
+            raise InvalidArgumentError(
+                f"{where}: {counted(len(infos), 'type')} for {counted(len(section.inputs), 'input')}"
+            )
         bodies = [body for node in flat(section.nodes) for body in node.bodies.values()]
         for info in (*infos, *(info for body in bodies for info in (*body.infos, *body.input_infos))):
             onnx_package().TypeProto().ParseFromString(info.kind)

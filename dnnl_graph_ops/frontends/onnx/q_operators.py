@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InvalidArgumentError, UnsupportedError
+from ...words import counted
 from ..reading.faults import FAULTS, fault
 from ..reading.node import Array, OnnxNode
 from .functions import fresh_names, names_of
@@ -184,7 +185,7 @@ def _apart(
     node: OnnxNode, form: _Form, arrays: Mapping[str, Array], opset: int, fresh: Callable[[str], str]
 ) -> tuple[list[OnnxNode], dict[str, Array]] | None:
     if any(node.outputs[1:]):
-        raise InvalidArgumentError(f"{node.where}: names {len(node.outputs)} outputs, but gives 1")
+        raise InvalidArgumentError(f"{node.where}: names {counted(len(node.outputs), 'output')}, but gives 1")
     given = [node.inputs[i] if i < len(node.inputs) else "" for i in range(max(len(node.inputs), 9))]
     operands = form.operands or tuple(range(form.result + 2, len(node.inputs), 3))
     scales = [given[at + 1] for at in operands]

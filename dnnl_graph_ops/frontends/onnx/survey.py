@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ...graph import Node
+from ...words import counted
 from ..reading.deferred import Late
 from ..reading.node import Tensor
 
@@ -50,7 +51,7 @@ class Survey:
 
     def __str__(self) -> str:
         counts = Counter(fate for _, fate in self.nodes)
-        lines = [f"ONNX model of {len(self.nodes)} nodes"]
+        lines = [f"ONNX model of {counted(len(self.nodes), 'node')}"]
         width = max((len(_title(fate)) for fate in counts), default=0)
         for fate in filter(counts.get, Fate):
             kinds = Counter(kind for kind, one in self.nodes if one is fate)

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value, hooks
 from ...shapes import Meta
+from ...words import counted
 from . import records
 from .budget import Budget
 from .faults import FAULTS, REMEDY, fault
@@ -96,7 +97,7 @@ def rebuilt(record: Any, kept: records.Kept, where: str) -> Late:
     try:
         section = section_of(record, kept, where)
         if not 0 < len(section.nodes) <= _MOST_NODES:
-            raise InvalidArgumentError(f"{where}: {len(section.nodes)} nodes that depend on sizes")
+            raise InvalidArgumentError(f"{where}: {counted(len(section.nodes), 'node')} that depend on sizes")
         return Late(**vars(section))
     except FAULTS as error:
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}") from None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph.json_format import MAX_NDIM, MAX_TENSOR_BYTES
+from ...words import counted
 from .node import OnnxNode
 
 REMEDY = "there are no ops on it; export the model in float32"
@@ -27,7 +28,7 @@ def fault(node: OnnxNode, error: Exception) -> InvalidArgumentError:
 def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
     """Raises for sizes that only a broken or hostile model has."""
     if len(shape) > MAX_NDIM:
-        raise ShapeError(f"{where}: {len(shape)} axes, but at most {MAX_NDIM} are possible")
+        raise ShapeError(f"{where}: {counted(len(shape), 'axis')}, but at most {MAX_NDIM} are possible")
     if any(dim is not None and dim < 0 for dim in shape):
         raise ShapeError(f"{where}: shape {tuple(shape)} has a negative size")
     if math.prod(dim for dim in shape if dim) * itemsize > MAX_TENSOR_BYTES:
@@ -37,7 +38,7 @@ def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
 def refusal(where: str, problems: Sequence[str]) -> str:
     """Returns an error that lists all unsupported nodes."""
     unique = list(dict.fromkeys(problems))
-    lines = [f"{where}: {len(unique)} parts of the model cannot be expressed:"]
+    lines = [f"{where}: {counted(len(unique), 'part')} of the model cannot be expressed:"]
     lines += [f"  {problem}" for problem in unique[:_SHOWN]]
     if len(unique) > _SHOWN:
         lines.append(f"  and {len(unique) - _SHOWN} more")

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from ...errors import InvalidArgumentError, ShapeError
 from ...net.sizes import by_name, is_shape
 from ...schema.arguments import int64, show
+from ...words import counted
 from .faults import check_size
 
 Dims: TypeAlias = tuple[int | None, ...]
@@ -61,7 +62,9 @@ def _shape(shape: Any, declared: NamedDims | None, dims: NamedDims | None, where
     if declared is None or dims is None:
         return items
     if len(items) != len(dims):
-        raise ShapeError(f"{where}: the shape {items} has {len(items)} dims, in the model it has {len(dims)}: {dims}")
+        raise ShapeError(
+            f"{where}: the shape {items} has {counted(len(items), 'dim')}, in the model it has {len(dims)}: {dims}"
+        )
     for axis, (known, dim, item) in enumerate(zip(declared, dims, items, strict=True)):
         if (isinstance(known, int) or isinstance(item, int)) and isinstance(dim, int) and dim != item:
             raise ShapeError(

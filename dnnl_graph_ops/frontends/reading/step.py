@@ -18,6 +18,7 @@ from ...graph.constants import Meta as ConstantMeta
 from ...ops.build import apply
 from ...ops.typed import resolve
 from ...shapes import Meta
+from ...words import counted
 from .budget import Budget
 from .deferred import constant_of
 from .faults import REMEDY, NeedsSizes, check_size
@@ -145,7 +146,7 @@ class Step:
 
     def axis(self, axis: int, rank: int) -> int:
         if not -rank <= axis < rank:
-            raise ShapeError(f"{self.where}: axis {axis} is outside of a tensor with {rank} axes")
+            raise ShapeError(f"{self.where}: axis {axis} is outside of a tensor with {counted(rank, 'axis')}")
         return axis % rank
 
     def sizes(self, shape: Sequence[int | None], what: str) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...strides import dense_strides
+from ...words import counted
 from ..private import conv_backend, memory_format_of
 
 Ints = tuple[int, ...]
@@ -104,17 +105,19 @@ def check_gradient(
     axes = len(spec.stride)
     check(
         1 <= axes <= 3 and {len(src), len(weights), len(dst)} == {axes + 2},
-        f"{len(src)} axes of the input, {len(weights)} of the weights and {len(dst)} of grad_output are not "
+        f"{counted(len(src), 'axis')} of the input, {len(weights)} of the weights and {len(dst)} of grad_output are "
+        "not "
         f"{axes + 2}, which stride has by its length",
     )
     for name, least in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0), ("groups", 1)):
         values = (spec.groups,) * axes if name == "groups" else getattr(spec, name)
         sound = len(values) == axes and all(v >= least for v in values)
-        check(sound, f"{name} {values} is not {axes} values of at least {least}")
+        check(sound, f"{name} {values} is not {counted(axes, 'value')} of at least {least}")
     rows, columns, groups = *weights[:2], spec.groups
     check(
         src[1] == (rows if spec.transposed else columns * groups) and rows % groups == 0,
-        f"weights of {rows} x {columns} channels in {groups} groups do not go with {src[1]} of the input",
+        f"weights of {rows} x {counted(columns, 'channel')} in {counted(groups, 'group')} do not go with {src[1]} of "
+        "the input",
     )
     # without channels there is no result
     made = (*dst[:2], *src[2:]) if src[1] == 0 else result_shape(spec, src, weights)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .... import dtypes
 from ....errors import ShapeError, UnsupportedError
+from ....words import counted
 from ..node import Array, OnnxNode
 
 
@@ -49,7 +50,7 @@ def axis_of(node: OnnxNode, rank: int, default: int) -> int:
     """
     axis = int(node.attrs.get("axis", default))
     if not -rank <= axis < max(rank, 1):
-        raise ShapeError(f"{node.where}: axis {axis} is outside of a tensor with {rank} axes")
+        raise ShapeError(f"{node.where}: axis {axis} is outside of a tensor with {counted(rank, 'axis')}")
     return axis % max(rank, 1)
 
 

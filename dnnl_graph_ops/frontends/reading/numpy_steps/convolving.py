@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ShapeError
+from ....words import counted
 from ..node import Array, OnnxNode
 from . import sizes
 from .common import item, wide
@@ -51,7 +52,7 @@ def _biased(node: OnnxNode, sums: Array, bias: Array | None) -> Array:
     if bias is None:
         return sums
     if bias.shape != sums.shape[1:2]:
-        raise ShapeError(f"{node.where}: a bias of shape {bias.shape} for {sums.shape[1]} channels")
+        raise ShapeError(f"{node.where}: a bias of shape {bias.shape} for {counted(sums.shape[1], 'channel')}")
     return np.asarray(sums + wide(bias).reshape(-1, *(1,) * (sums.ndim - 2)))
 
 
@@ -81,9 +82,11 @@ def _transposed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     wanted = list(attrs.get("output_shape") or ())[-rank:]
     mode = str(attrs.get("auto_pad", "NOTSET"))
     if groups < 1 or w.ndim != x.ndim or x.shape[1] != w.shape[0] or w.shape[0] % groups:
-        raise ShapeError(f"{node.where}: weights of shape {w.shape} in {groups} groups for {x.shape}")
+        raise ShapeError(f"{node.where}: weights of shape {w.shape} in {counted(groups, 'group')} for {x.shape}")
     if {len(strides), len(dilations), len(more), len(wanted or more)} != {rank}:
-        raise ShapeError(f"{node.where}: attributes of {len(strides)} spatial axes for data of shape {x.shape}")
+        raise ShapeError(
+            f"{node.where}: attributes of {counted(len(strides), 'spatial axis')} for data of shape {x.shape}"
+        )
     if not wanted and mode in ("NOTSET", "VALID"):
         pads = list(attrs.get("pads") or ()) if mode == "NOTSET" else []
         begin, end = (pads[:rank], pads[rank:]) if pads else ([0] * rank, [0] * rank)

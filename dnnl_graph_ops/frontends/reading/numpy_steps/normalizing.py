@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ShapeError
+from ....words import counted
 from ..node import Array, OnnxNode
 from .common import axis_of, item, wide
 from .table import computes
@@ -49,7 +50,7 @@ def _grouped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     channels = data.shape[1]
     groups = int(node.attrs.get("num_groups", channels))
     if groups < 1 or channels % groups:
-        raise ShapeError(f"{node.where}: {channels} channels in {groups} groups")
+        raise ShapeError(f"{node.where}: {counted(channels, 'channel')} in {counted(groups, 'group')}")
     # until opset 20 scale and shift were per group
     if node.op_type == "GroupNormalization" and node.opset < 21:
         scale, shift = (np.repeat(each, channels // groups) for each in (scale, shift))

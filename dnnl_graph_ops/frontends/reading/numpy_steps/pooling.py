@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ShapeError
+from ....words import counted
 from ..node import Array, OnnxNode
 from . import sizes
 from .common import among, item, wide
@@ -73,7 +74,9 @@ def windows(node: OnnxNode, sizes: Sequence[int], kernel: Sequence[int]) -> Wind
             # no window begins beyond the data
             count -= 1
         if count < 1 or (room < 0 and not up):
-            raise ShapeError(f"{node.where}: windows of {span} over {size} elements with {first} and {last} around")
+            raise ShapeError(
+                f"{node.where}: windows of {span} over {counted(size, 'element')} with {first} and {last} around"
+            )
         rows.append((first, max((count - 1) * stride + span - size - first, 0), last, count))
     before, after, stated, counts = zip(*rows, strict=True)
     return Windows(tuple(kernel), strides, dilations, before, after, stated, counts)
@@ -201,7 +204,9 @@ def convolved(node: OnnxNode, data: Array, kernel: Array) -> Array:
     found = windows(node, data.shape[2:], kernel.shape[2:])
     rank, count = len(found.kernel), kernel.shape[0] // max(groups, 1)
     if groups < 1 or data.shape[1] != groups * kernel.shape[1] or kernel.shape[0] % groups:
-        raise ShapeError(f"{node.where}: weights of shape {kernel.shape} in {groups} groups for {data.shape}")
+        raise ShapeError(
+            f"{node.where}: weights of shape {kernel.shape} in {counted(groups, 'group')} for {data.shape}"
+        )
     view = found.of(data.astype(np.float64), 0.0)
     made = [
         np.tensordot(

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...._core import kernels
 from ....errors import ShapeError
+from ....words import counted
 from ..node import Array, OnnxNode
 from . import sizes
 from .common import Described, FindOwn, Own, among, item, places, wide
@@ -113,7 +114,7 @@ def _grid(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     theta, size = inputs
     sizes = size.reshape(-1).tolist()[2:]
     if theta.shape[1:] != (len(sizes), len(sizes) + 1):
-        raise ShapeError(f"{node.where}: theta of shape {theta.shape} for {len(sizes)} axes of space")
+        raise ShapeError(f"{node.where}: theta of shape {theta.shape} for {counted(len(sizes), 'axis')} of space")
     align = bool(node.attrs.get("align_corners", 0))
     lines = [
         np.linspace(-1, 1, n) if align else (2 * np.arange(n) + 1) / n - 1 for n in sizes
@@ -208,7 +209,9 @@ def _deformed(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     groups, parts = int(node.attrs.get("group", 1)), int(node.attrs.get("offset_group", 1))
     batch, channels = data.shape[:2]
     if min(groups, parts) < 1 or channels % parts or channels != groups * kernel.shape[1] or len(kernel) % groups:
-        raise ShapeError(f"{node.where}: weights of shape {kernel.shape} in {groups} groups for {data.shape}")
+        raise ShapeError(
+            f"{node.where}: weights of shape {kernel.shape} in {counted(groups, 'group')} for {data.shape}"
+        )
     offset = offset.reshape(batch, parts, taps, rank, *found.counts)
     read: list[list[tuple[Array, Array]]] = []
     for axis, size in enumerate(data.shape[2:]):

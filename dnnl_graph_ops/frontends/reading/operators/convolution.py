@@ -10,6 +10,7 @@ import numpy as np
 from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
+from ....words import counted
 from ..faults import NeedsSizes
 from ..node import Operand
 from ..numpy_steps.convolving import transposed_pads
@@ -29,8 +30,8 @@ _WINDOW: dict[str, Any] = {
 def _per_axis(step: Step, name: str, rank: int, default: int, each: int = 1) -> list[int]:
     values = step.attr(name) or [default] * rank * each
     if len(values) != rank * each:
-        wanted = f"{rank} spatial axes need {rank * each}"
-        raise ShapeError(f"{step.where}: {name}={values[:8]} has {len(values)} values, {wanted}")
+        wanted = f"{counted(rank, 'spatial axis')} need {rank * each}"
+        raise ShapeError(f"{step.where}: {name}={values[:8]} has {counted(len(values), 'value')}, {wanted}")
     return list(values)
 
 
@@ -152,7 +153,10 @@ def _transposed_pads(
         # older files state the sizes of all axes
         wanted = wanted[2:]
     if wanted and len(wanted) != rank:
-        raise ShapeError(f"{step.where}: output_shape={wanted[:8]} has {len(wanted)} values for {rank} spatial axes")
+        raise ShapeError(
+            f"{step.where}: output_shape={wanted[:8]} has {counted(len(wanted), 'value')} for "
+            f"{counted(rank, 'spatial axis')}"
+        )
     if not wanted and mode in ("NOTSET", "VALID"):
         begin, end = _pads(step, rank) if mode == "NOTSET" else ([0] * rank, [0] * rank)
         return {"pads_begin": begin, "pads_end": end}
@@ -201,7 +205,7 @@ def _pool(step: Step, kind: str, **more: Any) -> Value:
     src = step.value(0)
     rank, kernel = _spatial_rank(step, src), step.attr("kernel_shape")
     if not kernel or len(kernel) != rank:
-        raise ShapeError(f"{step.where}: kernel_shape={kernel} for {rank} spatial axes")
+        raise ShapeError(f"{step.where}: kernel_shape={kernel} for {counted(rank, 'spatial axis')}")
     attrs, rounding = _window(step, rank), "ceil" if step.attr("ceil_mode") else "floor"
     if rounding == "ceil":
         dropped = _last_dropped(step, src.shape[2:], kernel, attrs, more.get("dilations", [1] * rank))

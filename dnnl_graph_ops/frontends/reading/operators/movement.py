@@ -12,6 +12,7 @@ from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....graph.json_format import MAX_NDIM
 from ....shapes import Meta
+from ....words import counted
 from ..faults import NeedsSizes
 from ..node import Operand
 from ..step import Step
@@ -50,7 +51,7 @@ def _flattened(step: Step) -> Meta:
     src, axis = step.meta(0), step.attr("axis")
     rank = len(src.shape)
     if not -rank <= axis <= rank:
-        raise ShapeError(f"{step.where}: axis {axis} is outside of a tensor with {rank} axes")
+        raise ShapeError(f"{step.where}: axis {axis} is outside of a tensor with {counted(rank, 'axis')}")
     axis = axis + rank if axis < 0 else axis
     return Meta((step.product(src.shape[:axis]), step.product(src.shape[axis:])), src.dtype)
 
@@ -90,7 +91,7 @@ def _unsqueezed(step: Step) -> Meta:
     src, given = step.meta(0), step.listed(1, "axes") or []
     rank = len(src.shape) + len(given)
     if rank > MAX_NDIM:
-        raise ShapeError(f"{step.where}: {rank} axes")
+        raise ShapeError(f"{step.where}: {counted(rank, 'axis')}")
     axes = {step.axis(axis, rank) for axis in given}
     if len(axes) < len(given):
         raise ShapeError(f"{step.where}: axes {given} name one axis twice")
@@ -134,7 +135,7 @@ def depth_to_space(step: Step) -> Value:
     n, (block, (c, h, w)) = src.shape[0], _block(step, src)
     rest, left = divmod(c, block * block)
     if left:
-        raise ShapeError(f"{step.where}: {c} channels are no multiple of blocksize squared, {block * block}")
+        raise ShapeError(f"{step.where}: {counted(c, 'channel')} are no multiple of blocksize squared, {block * block}")
     first = step.attr("mode") == "DCR"
     split = step.reshape(src, [n, *((block, block, rest) if first else (rest, block, block)), h, w])
     moved = step.op("StaticTranspose", split, order=[0, 3, 4, 1, 5, 2] if first else [0, 1, 4, 2, 5, 3])

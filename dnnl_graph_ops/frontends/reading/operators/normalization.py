@@ -10,6 +10,7 @@ from .... import dtypes
 from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
+from ....words import counted
 from ..faults import NeedsSizes
 from ..node import Array, Operand
 from ..step import Step
@@ -64,7 +65,7 @@ def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array,
     # checked before arithmetic, which would broadcast
     for array in (gamma, beta, mean, variance):
         if array.shape != (src.shape[1],):
-            raise ShapeError(f"{step.where}: statistics of shape {array.shape} for {src.shape[1]} channels")
+            raise ShapeError(f"{step.where}: statistics of shape {array.shape} for {counted(src.shape[1], 'channel')}")
         step.spend(array)
     scale = gamma.astype(np.float64) / np.sqrt(variance.astype(np.float64) + step.attr("epsilon"))
     shift = beta.astype(np.float64) - mean.astype(np.float64) * scale
@@ -165,7 +166,7 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
     channels = src.shape[1]
     count = channels if groups is None else groups
     if count < 1 or channels % count:
-        raise ShapeError(f"{step.where}: {channels} channels in {count} groups")
+        raise ShapeError(f"{step.where}: {counted(channels, 'channel')} in {counted(count, 'group')}")
     affine: list[Operand] = []
     each: Operand
     for index in (1, 2):
@@ -177,7 +178,9 @@ def _grouped(step: Step, groups: int | None, per_group: bool) -> Value:
         else:
             array = step.array(index, "scale and shift").reshape(-1)
             if array.size != wanted:
-                raise ShapeError(f"{step.where}: scale or shift has {array.size} elements, needed are {wanted}")
+                raise ShapeError(
+                    f"{step.where}: scale or shift has {counted(array.size, 'element')}, needed are {wanted}"
+                )
             each = np.repeat(array, channels // count) if per_group else array
         affine.append(_in_32_bits(step, each))
     flat = src

@@ -13,6 +13,7 @@ from ....schema.arguments import INT64_MAX
 from ....shapes import Meta
 from ....shapes.common import broadcast
 from ....shapes.rearrange import ranges
+from ....words import counted
 from ..faults import NeedsSizes, check_size
 from ..node import Array, Operand
 from ..numpy_steps.moving import sides_of
@@ -93,12 +94,14 @@ def split(step: Step) -> Result:
         (size,) = step.sizes([size], "equal parts of an axis")
         parts = step.attr("num_outputs") or count
         if parts < 1 or (step.attr("num_outputs") is None and size % parts):
-            raise ShapeError(f"{step.where}: {size} elements in {parts} equal parts")
+            raise ShapeError(f"{step.where}: {counted(size, 'element')} in {parts} equal parts")
         # the last part may be smaller
         each = -(-size // parts)
         sizes = [min(each, max(size - i * each, 0)) for i in range(parts)]
     if len(sizes) < count or min(sizes, default=0) < 0 or (size is not None and sum(sizes) != size):
-        raise ShapeError(f"{step.where}: {count} parts of the sizes {sizes[:8]} of axis {axis} of {src.shape}")
+        raise ShapeError(
+            f"{step.where}: {counted(count, 'part')} of the sizes {sizes[:8]} of axis {axis} of {src.shape}"
+        )
     ends = np.cumsum(sizes, dtype=object).tolist()
     return tuple(
         _sliced(step, src, [end - one], [end], [axis]) if name else src
@@ -235,7 +238,9 @@ def _repeated(step: Step, src: Value, counts: list[int]) -> Value:
         elif count == 0:
             src = _sliced(step, src, [0], [0], [axis])
         elif count > _MOST_PARTS * 4:
-            raise UnsupportedError(f"{step.where}: axis {axis} of {src.shape} {count} times; at most {_MOST_PARTS * 4}")
+            raise UnsupportedError(
+                f"{step.where}: axis {axis} of {src.shape} {counted(count, 'time')}; at most {_MOST_PARTS * 4}"
+            )
         else:
             src = step.op("Concat", *[src] * count, axis=axis)
     return src

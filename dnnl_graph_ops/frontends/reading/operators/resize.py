@@ -11,6 +11,7 @@ import numpy as np
 from ....errors import ShapeError, UnsupportedError
 from ....graph import Value
 from ....shapes import Meta
+from ....words import counted
 from ..coordinates import NEAREST, source_coordinates
 from ..faults import NeedsSizes
 from ..node import Array
@@ -72,7 +73,9 @@ def _resized(
         raise UnsupportedError(f"{step.where}: {src.ndim - 2} spatial axes, only 1 to 3")
     given: Sequence[float] = scales if scales is not None else sizes if sizes is not None else ()
     if len(given) != src.ndim or not all(math.isfinite(item) and item > 0 for item in given):
-        raise ShapeError(f"{step.where}: scales or sizes {list(given)[:8]} for the {src.ndim} axes of {src.shape}")
+        raise ShapeError(
+            f"{step.where}: scales or sizes {list(given)[:8]} for the {counted(src.ndim, 'axis')} of {src.shape}"
+        )
     if scales is None:
         scales = [n / d for n, d in zip(given, step.sizes(src.shape, "a tensor"), strict=True)]
     if scales[0] != 1 or scales[1] != 1:
