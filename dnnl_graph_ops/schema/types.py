@@ -15,7 +15,9 @@ def slots_of(slots: Sequence[Slot], counts: Sequence[int], number: int, what: st
     if counts and number not in counts:
         wanted = f"{counts[0]} to {counts[-1]}" if len(counts) > 3 else " or ".join(map(str, counts))
         names = ", ".join(slot.name for slot in slots)
-        raise InvalidArgumentError(f"{where}: takes {wanted} {what if tuple(counts) != (1,) else what[:-1]} ({names}), got {number}")
+        raise InvalidArgumentError(
+            f"{where}: takes {wanted} {what if tuple(counts) != (1,) else what[:-1]} ({names}), got {number}"
+        )
     return [slots[min(i, len(slots) - 1)] for i in range(number)]
 
 
