@@ -147,7 +147,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
             ]  # fmt: skip
             least = min(row["without over with"] for row in selected)
             cells = [f"{number:.2f}" for number in (*means[:3], least, *means[3:])]
-            yield f"| {name}{', where it is taken' if taken else ''} | {len(selected)} | {' | '.join(cells)} |"
+            yield f"| {name}{', where it is chosen' if taken else ''} | {len(selected)} | {' | '.join(cells)} |"
 
 
 def main(path: str) -> None:
