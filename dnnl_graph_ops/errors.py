@@ -36,11 +36,11 @@ class RuntimeUnavailableError(Error, RuntimeError):
 
 
 class Timeout(Error, TimeoutError):
-    """A call's time was over before its results were complete."""
+    """A call's time ended before its results were complete."""
 
 
 class QueueFull(Error, queue.Full):
-    """As many calls wait in a `dgo.Pool` as it lets wait, and it was told not to wait for room."""
+    """The queue of a `dgo.Pool(full="raise")` is full."""
 
 
 def extra(name: str) -> str:

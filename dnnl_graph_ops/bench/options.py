@@ -41,14 +41,14 @@ class Options:
         sizes: call each model, its sizes unknown when it is compiled, with COUNT different ones in random order,
             LOW:HIGH[:STEP]xCOUNT: every extent of its first input from LOW to HIGH, a multiple of STEP (of what the
             model needs): first and later calls, and resident memory. Empty: each has its own size.
-        fixed: with sizes: also a net of ours for each size alone.
-        optimized: models of the zoo as PyTorch's modules, called under inference_mode in both layouts: ours is
-            dnnl_graph_ops.torch.optimize(module), next to PyTorch's in both.
+        fixed: with sizes: also one net of this package for each size.
+        optimized: models of the zoo as PyTorch's modules, called under inference_mode in both layouts:
+            dnnl_graph_ops.torch.optimize(module), and PyTorch's module.
         train: training steps of these (forward, mean squared error, backward, Adam), the first one's gradients checked.
         wait: how threads wait inside a parallel region: library, as the libraries do, or passive, for machines in use.
         precisions: of bf16, f16, auto: f32 layers (of normal numbers then) and models computed by this package in fewer
             bits too, each a column: its time over that in f32, and its error; f32: int8 layers in floats too.
-        clock: wall, or process: the processor's time, for one thread on a machine that others use all the time.
+        clock: wall, or process: the processor's time, for 1 thread on a machine that other processes use all the time.
         interval: rounds are added until the 95 % interval of every ratio is narrower than this (relative).
         min_rounds: at least so many.
         max_rounds: at most so many.

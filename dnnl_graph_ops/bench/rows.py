@@ -44,13 +44,13 @@ class Calls:
 
 @dataclass
 class Entry:
-    """One competitor on one case. Times in seconds per execution.
+    """One competitor on one case. Times are in seconds per execution.
 
     Attributes:
         status: "ok", "unsupported", "failed", "wrong" (its numbers differ from the reference) or "slow" (one
             execution took so long that it was not raced).
         rounds: the median of its burst in every kept round; the same rounds for every entry of a row.
-        native: the same without Python, where the competitor can tell (this package).
+        native: the same without Python, for competitors that measure it (this package).
         error: largest deviation from the reference, relative to the largest expected value.
         p50, p90, p99: percentiles of single executions.
         calls: of a model called with one size after another; `rounds` are its first calls of each then.
@@ -93,7 +93,7 @@ def _entry(record: Mapping[str, Any]) -> Entry:
 
 @dataclass
 class Ratio:
-    """How many times as long a peer's best variant takes as our best one: above 1 we are faster."""
+    """The speedup against a peer: its best variant's time divided by the time of this package's best variant."""
 
     peer: str
     entry: str
@@ -108,7 +108,7 @@ class Ratio:
 class Row:
     """`peak_rounds`: what a MatMul reached in every kept round, 1e9 operations a second.
 
-    `peak_busy`: whether others used the machine in most of them, so that the peak may be higher.
+    `peak_busy`: whether other processes used the machine in most of them, so that the peak may be higher.
 
     `model`: of a whole model, its file, its name in the zoo, the shapes of its inputs and outputs; its problem says
     nothing then.
@@ -137,7 +137,7 @@ class Row:
 
     @property
     def op(self) -> str:
-        """That of the problem; results from before there were two name none."""
+        """The op of the problem; results of versions with a single op have none."""
         return str(self.problem.get("op", OPS[0]))
 
     @property
@@ -175,7 +175,7 @@ class Row:
         return self.best(OWN)
 
     def ratio(self, peer: str) -> Ratio | None:
-        """How long a peer takes compared with this package; None where one of both has no time."""
+        """The speedup against a peer; None if the peer or this package has no time."""
         return next((r for r in self.ratios if r.peer == peer), None)
 
     def as_dict(self) -> dict[str, Any]:

@@ -29,9 +29,9 @@ class AlgorithmInfo:
 
     @property
     def workspace(self) -> int:
-        """Bytes of scratch memory that its steps use at a call, besides the op's operands and result.
+        """Bytes of scratch memory that its steps use at a call, without the op's operands and result.
 
-        Not counted: weights that are packed when the net is compiled, and memory that oneDNN allocates itself.
+        Not counted: weights that are packed when the net is compiled, and memory that oneDNN allocates.
         """
         return self._workspace()
 

@@ -512,7 +512,7 @@ class Graph:
 
         Args:
             outputs: a Value, a sequence of Values, or {name: Value}; None: the outputs of an imported graph.
-            policy: "fusion" fuses ops into partitions; "debug" compiles each op as a partition of its own.
+            policy: "fusion" fuses ops into partitions; "debug" compiles each op as one partition.
             tune: how algorithms and backends are chosen: "heuristic" by the cost model, "measure" by timing them
                 (autotuning), "off" not at all: oneDNN runs the ops as they are, where it computes them correctly.
                 "measure" takes up to 2 seconds for an op and 20 for the graph, the most expensive ops first; the
@@ -540,7 +540,7 @@ class Graph:
                 hold a predicate as the name of the algorithm that it chose in the plan used last.
             progress: for tune="measure", called with the number of measured ops, the number of all ops and a text;
                 None: a bar on a terminal. With dynamic dims ops are measured at the first call with new sizes.
-            threads: the number of threads of the net's calls; None: what `set_num_threads` says at each call. A
+            threads: the number of threads of the net's calls; None: the number of `set_num_threads` at each call. A
                 `dgo.Pool` has a number for all calls that it runs.
 
         Returns:

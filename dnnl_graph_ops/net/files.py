@@ -118,8 +118,8 @@ def _let_go(held: Iterable[Constant]) -> Iterator[Any]:
 def load(path: str | os.PathLike[str], engine: Engine | None = None, *, verify: bool = False) -> Net:
     """Loads a net that `Net.save` has written, and compiles it for its engine.
 
-    A net of unknown dims that was saved after calls of several sizes compiles its first size for sizes like these: from
-    the second one on, new sizes near them cost little.
+    A net of unknown dims that was saved after calls with several sizes compiles its first size for similar sizes as
+    well: from the second size on, a new, similar size takes little time.
 
     The file is mapped into memory: its pages are read at their first use, and processes that load the same file share
     the pages. Do not write to the file or truncate it while a net loaded from it exists, as this ends processes that

@@ -66,9 +66,9 @@ class Net(NetBase, Generic[Result]):
 
     `net(x)`, `net(src=x)` and `net(x, out=buffer)` return one array, or a tuple of arrays in the order of the outputs;
     `net.run({"src": x})` returns {output name: array}. Inputs and outputs may be strided views. Each new combination of
-    shapes and strides gets a plan at its first call: sizes that are unlike earlier ones are compiled, others are put
-    into a plan that is a function of sizes. A plan is kept while all plans together take no more memory than
-    `set_cache_limit` allows; the plan used last is always kept.
+    shapes and strides gets a plan at its first call: sizes that differ much from earlier sizes are compiled, similar
+    sizes are evaluated from a plan that is a function of sizes. A plan is kept while all plans together take no more
+    memory than `set_cache_limit` allows; the plan used last is always kept.
 
     Attributes:
         graph, engine: the graph that was compiled, and the engine that runs it.
@@ -168,8 +168,8 @@ class Net(NetBase, Generic[Result]):
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net.
             Timeout: the time was over before the last step. The call ends after the step, or the stage of compilation,
-                that runs then; arrays in `out` are unfinished, and nothing of an unfinished plan is kept. The next call
-                is a call as any other.
+                that runs then; arrays in `out` are unfinished, and nothing of an unfinished plan is kept. The net is
+                ready for the next call.
         """
         if timeout is not None:
             with deadline.after(deadline.checked(timeout, f"{self!r}.run")):
@@ -527,12 +527,12 @@ class Net(NetBase, Generic[Result]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the net to a file for `dgo.load`: ops, options, constants and the weights that its plans have packed.
 
-        A net of unknown dims has no plan, and so no packed weights, before its first call: `prepare` a usual size, or
-        call the net with it, first. After several sizes the file also has those that plans of other sizes follow from,
-        as far as the net has them: the first size of a loaded net is compiled for others as well, so that from the
-        second one on a new size costs what it costs here. A predicate of `compile(algorithms=...)` is saved as the
-        name of the algorithm that it chose in the plan used last. The file contains all data, also constants that came
-        from an ONNX file. An existing file at `path` is replaced when the new file is complete; nets that were loaded
+        A net of unknown dims has no plan, and so no packed weights, before its first call: first `prepare` a usual
+        size, or call the net. After several sizes the file also has the sizes that plans of other sizes follow from, as
+        far as the net has them. The loaded net then compiles its first size for other sizes as well, so that from the
+        second size on a new size takes as long as in this process. A predicate of `compile(algorithms=...)` is saved as
+        the name of the algorithm that it chose in the plan used last. The file contains all data, also
+        constants of an ONNX file. An existing file at `path` is replaced when the new file is complete; nets that were loaded
         from the old file keep its data.
 
         Raises:
@@ -575,7 +575,7 @@ class Net(NetBase, Generic[Result]):
     def partitions(self) -> tuple[PartitionInfo, ...]:
         """Returns the partitions that the library runs in the plan used last, in order.
 
-        Groups of ops that builtin kernels compute are none of these; `explain().groups` has all.
+        Groups of ops that builtin kernels compute are not included; `explain().groups` has all groups.
         Before the first call of a net with unknown dims, and with tune="off", returns the groups of ops that are
         compiled together.
         """
@@ -610,7 +610,7 @@ class Net(NetBase, Generic[Result]):
         Each `StepTime` has the step's median seconds of `repeat` runs, the ops and kinds of its fusion group, its
         algorithm and operands, its share of the whole time, and its fraction of this machine's peak: of multiply-adds
         in its dtype for convolutions and matrix products, of memory bandwidth for other steps. The peaks are measured
-        at the first call, which takes a fraction of a second; `.busy` says where others used the machine meanwhile.
+        at the first call, which takes a fraction of a second; `.busy` marks peaks that other processes disturbed.
 
         Raises:
             TypeError, ShapeError, InvalidArgumentError: as a call of the net, or if `repeat` is out of range.

@@ -27,12 +27,12 @@ _MOST_WAITING = 1 << 20
 
 
 class Pool:
-    """Workers that run calls side by side, each call with a number of threads of its own.
+    """Workers that run calls in parallel, each call with a fixed number of threads.
 
     `pool.submit(net, x)` returns a future at once; a worker that is free runs `net(x)`. Many workers with one thread
     each give the highest throughput, one worker with all threads the shortest call. Calls begin in the order of
     submission and end in any order: a call must not read arrays that an earlier one still writes (for that, see
-    `Net.submit`). A pool may be used from any thread, and in a forked child, which gets workers of its own.
+    `Net.submit`). A pool may be used from any thread, and in a forked child, where it starts new workers.
 
     A pool is a context manager: leaving it waits for all calls. Otherwise `close` does, or the end of the process.
 
@@ -41,8 +41,8 @@ class Pool:
         threads: the number of threads of each call, also of nets that were compiled for another number. Plans are for a
             number: `prepare` of the pool, not of the net, compiles those that its calls run.
         waiting: the number of calls that may wait for a worker.
-        full: what `submit` does while so many wait: "wait" for room, or "raise" `QueueFull`, as a server that answers
-            "busy" wants it; in an event loop only the latter is right.
+        full: what `submit` does while so many calls wait: "wait" for room, or "raise" `QueueFull`, for servers that
+            answer "busy"; in an event loop only "raise" is right.
 
     Attributes:
         workers, threads, waiting: the numbers.
@@ -174,12 +174,12 @@ class Pool:
         Without it, the end of the process waits for all of them.
 
         Args:
-            cancel: whether calls that have not begun are cancelled. Those that have begun end as they would: give each
-                a `timeout`.
+            cancel: whether calls that have not begun are cancelled. Calls that have begun are not stopped: give each a
+                `timeout`.
             timeout: seconds that it waits at most; None: until all calls have ended.
 
         Raises:
-            Timeout: calls are left when the time is over. They go on, and `close` may be called again; the end of the
+            Timeout: calls still run when the time ends. They continue, and `close` may be called again; the end of the
                 process still waits for them.
             TypeError, InvalidArgumentError: `timeout` is no number of seconds from 0 on.
         """

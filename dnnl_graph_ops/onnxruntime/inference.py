@@ -33,7 +33,7 @@ class NodeArg(NamedTuple):
 class InferenceSession:
     """A session with the methods of `onnxruntime.InferenceSession` that most programs call; ONNX Runtime is not needed.
 
-    The whole model runs here: nodes without an op are steps in NumPy. What is not here: `io_binding`, run options,
+    This package runs the whole model: nodes without an op are steps in NumPy. Not supported: `io_binding`, run options,
     profiling, models in ORT's format, and names of unknown dims.
 
     Args:

@@ -33,10 +33,10 @@ class Installed:
 
 
 def install() -> Installed:
-    """Puts the provider in front of every `onnxruntime.InferenceSession` of this process that asks for the CPU alone.
+    """Adds the provider to every `onnxruntime.InferenceSession` of this process that asks for the CPU provider alone.
 
-    A session asks for the CPU alone with `providers=["CPUExecutionProvider"]`, and with no providers where ONNX
-    Runtime has no others. All other sessions stay as they are, and so do sessions made before. A second call has no
+    A session asks for the CPU alone with `providers=["CPUExecutionProvider"]`, and with no providers where ONNX Runtime
+    has no other provider. All other sessions, and earlier sessions, do not change. A second call has no
     effect.
 
     Returns:

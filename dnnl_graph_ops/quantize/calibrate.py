@@ -49,21 +49,22 @@ def calibrate(
     Args:
         model: a compiled net, a graph (with `outputs`, as `Graph.compile` takes them), an ONNX model as `from_onnx`
             takes it, an ExportedProgram, or a module of PyTorch in eval mode, which is exported for the first sample.
-        samples: what the net is called with: arrays, tuples of arrays, or {input name: array}; at least one.
-        ranges: the range of data that scales are for. "minmax": all that samples show; "percentile": without the lowest
-            and the highest 0.01 %; "mse": that of least squares of the errors, for each channel of weights as well.
+        samples: inputs like those of later calls: arrays, tuples of arrays, or {input name: array}; at least one.
+        ranges: the range of data that the scales cover. "minmax": all values of the samples; "percentile": without the
+            lowest and the highest 0.01 %; "mse": the range with the least mean squared error, also for each channel of
+            weights.
         equalize: whether to scale the channels between two convolutions, with ReLU, LeakyReLU, Abs or pools in between,
-            so that both have weights of the same range there (cross-layer equalization). Floats stay the same but for
-            rounding; channels of very different ranges, as in depthwise nets, lose less in 8 bits.
+            so that the weights of both have equal ranges (cross-layer equalization). Results in floats change by
+            rounding only; channels of very different ranges, as in depthwise nets, lose less in 8 bits.
         held_out: samples that errors are measured on; None: `samples`.
-        min_snr: the least signal-to-noise ratio of each output in dB. Layers stay in f32 until it holds, the ones with
-            the worst ratio of their own first. None: all are quantized.
-        layers: which ops to quantize, by their names; None: all that can be.
+        min_snr: the least signal-to-noise ratio of each output in dB. Layers stay in f32 until it holds, those with the
+            lowest ratio of `signal_to_noise_db` first. None: all layers are quantized.
+        layers: which ops to quantize, by their names; None: all ops that can be quantized.
         progress: called with the number of steps done, the number of all and a text; None: a bar on a terminal.
 
     Returns:
-        The quantized graph, the scales and the error of each layer, what was left in f32 and why, and the error at each
-        output over the held-out samples.
+        The quantized graph, the scales and the error of each layer, the ops that stay in f32 with reasons, and the
+        error at each output over the held-out samples.
 
     Raises:
         InvalidArgumentError: no samples, one array where a list of them is meant, samples that are not finite, or
@@ -72,7 +73,7 @@ def calibrate(
         TypeError: no such model.
 
     Warns:
-        UserWarning: all samples give zeros alone where a layer reads, so its scale is without meaning.
+        UserWarning: all samples give only zeros at a layer's input, so its scale has no meaning.
     """
     check(progress, "calibrate")
     ranges = one_of(ranges, "calibrate: 'ranges'", RANGES)

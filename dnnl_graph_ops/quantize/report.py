@@ -28,8 +28,8 @@ NOT_A_LAYER = "only Convolution, ConvTranspose and MatMul are quantized"
 class LayerReport:
     """The quantization of one layer.
 
-    weight_scales: one for each output channel, of ConvTranspose of a group. signal_to_noise_db: of the layer's result,
-    where nothing else is quantized.
+    weight_scales: one for each output channel (ConvTranspose: for each output channel of a group). signal_to_noise_db:
+    of the layer's result if only this layer is quantized.
     """
 
     name: str
@@ -43,7 +43,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class LeftReport:
-    """An op that was not quantized, and why."""
+    """An op that was not quantized, and the reason."""
 
     name: str
     kind: str
@@ -52,7 +52,7 @@ class LeftReport:
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """A quantized graph and its report; str() is a table, the worst first.
+    """A quantized graph and its report; str() is a table, the largest errors first.
 
     layers, left: in the order of the graph. errors: at each output, over the held-out samples.
     """

@@ -69,7 +69,7 @@ class DeviceArray(DeviceArrayBase):
     ) -> DeviceArray:
         """An uninitialised array of `shape` and `dtype` with `strides`, counted in elements.
 
-        It lies in the memory of `engine`; None: the default CPU engine.
+        The array is in the memory of `engine`; None: the default CPU engine.
 
         Raises:
             InvalidArgumentError: a dtype that oneDNN lacks. Error: the device is out of memory.

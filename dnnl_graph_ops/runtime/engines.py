@@ -41,7 +41,7 @@ class Engine:
     ) -> Engine:
         """The engine of a SYCL queue's device and context, so that it shares USM with the queue's owner.
 
-        The same object for queues of one device and context.
+        Queues of one device and context give the same object.
 
         Args:
             queue: a `dpctl.SyclQueue`, a `torch.xpu.Stream`, or the address of a sycl::queue as an int. Its SYCL

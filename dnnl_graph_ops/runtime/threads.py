@@ -46,8 +46,8 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Sets the number of threads of calls whose net was compiled for no number.
 
-    Plans for different numbers live side by side: the first call of a net after a change of the number compiles a plan,
-    and plans for the number before stay until `set_cache_limit` drops them.
+    Plans for different numbers are kept: the first call of a net after a change of the number compiles a plan, and
+    older plans stay until the limit of `set_cache_limit` drops them.
 
     Raises:
         InvalidArgumentError: n is below 1 or above 4096.

@@ -50,8 +50,8 @@ def optimize(
 
     Modules torch.nn.Conv1d to ConvTranspose3d (also lazy, weight-normed and parametrised ones) become subclasses that
     differ only in the engine: parameters, state_dict, hooks, names and printed text are unchanged. Which engine is
-    faster for a layer is measured during its calls, in at most a tenth of their time; until then our engine computes.
-    PyTorch's kernel runs if it is faster, or if our engine does not support the call (another device, float64,
+    faster for a layer is measured during its calls, in at most a tenth of their time; until then this package computes.
+    PyTorch's kernel runs if it is faster, or if this package does not support the call (another device, float64,
     complex, sparse). In eval mode without gradients the whole model runs as nets, ops between the layers included,
     if that is faster; torch.compile captures the model once its calls have taken as long as a capture is expected to.
 
@@ -63,7 +63,7 @@ def optimize(
         dtype: "bf16", "f16", "f32" or PyTorch's dtype to compute in, layer by layer; inputs, outputs and parameters
             keep their dtypes. None: the dtype of the input. A warning tells if this CPU is slower in it than in f32.
         example_inputs: a tensor, or a tuple of the model's positional arguments: measures and packs the layers and
-            captures the model now, rather than during the first calls.
+            captures the model now, not during the first calls.
         progress: called with the number of layers measured, the number of all and a layer's name; None: a bar on a
             terminal.
 
@@ -118,7 +118,7 @@ def optimize(
 
 
 def warm_up(model: nn.Module, *example_inputs: Any, progress: Progress | None = None) -> None:
-    """Measure and pack the layers of an optimized model, and capture it, now rather than during the first calls.
+    """Measure and pack the layers of an optimized model, and capture it, now and not during the first calls.
 
     `optimize(model, example_inputs=x)` does the same at once. A server calls it for each size that it expects. The
     model's state is restored; `report` tells what was captured.

@@ -55,7 +55,7 @@ class LayerTime:
 
     @property
     def gain(self) -> float:
-        """The speedup: PyTorch's time over that of the chosen engine; 1.0 (in the table "-") if PyTorch computes."""
+        """The speedup: PyTorch's time divided by the chosen engine's; 1.0 (in the table "-") if PyTorch computes."""
         if self.computed_by == _PYTORCH or not (self.our_seconds and self.their_seconds):
             return 1.0
         return self.their_seconds / self.our_seconds
@@ -86,7 +86,7 @@ class Report(tuple[LayerTime, ...]):
 
     @property
     def recompilations(self) -> Mapping[str, int]:
-        """How often PyTorch captured code of the model again, by the reason that it tells."""
+        """How often PyTorch captured code of the model again, by PyTorch's reason."""
         return self._recompilations
 
     @property
