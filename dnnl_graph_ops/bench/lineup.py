@@ -110,7 +110,9 @@ class Lineup:
             taken = once.get(entry.label, 0.0)
             if own is not None and entry.peer != OWN and taken > max(_SLOW_SECONDS, _SLOW_FACTOR * own):
                 entry.status = "slow"
-                entry.reason = f"one execution took {taken:.2g} s, {taken / own:.0f} times ours: not raced"
+                entry.reason = (
+                    f"one execution took {taken:.2g} s, {taken / own:.0f} times this package's: not measured further"
+                )
                 with contextlib.suppress(Error):
                     self._workers[entry.label].ask("release")
 

@@ -95,6 +95,6 @@ class ModelFile:
         if done < nbytes or self._seen() != self._state:
             raise InvalidArgumentError(
                 f"{self.path} was written to after a graph was read from it, and constants that the graph no longer "
-                "holds are needed again; read the graph anew, or write models to a new file and rename that"
+                "holds are needed again; read the graph again, or write a model to a new file and rename this file"
             )
         return piece

@@ -181,7 +181,7 @@ def _loaded(file: ArrayFile, engine: Engine | None, where: str) -> Net:
     if traced:
         net._templates = Templates(traced)
     if others:
-        text = f"{where} was saved with {others}: what it has packed is packed anew; save it again where it runs"
+        text = f"{where} was saved with {others}: its weights are packed again; save the net again on this machine"
         warn(text, RuntimeWarning)
     return net
 

@@ -532,8 +532,8 @@ class Net(NetBase, Generic[Result]):
         far as the net has them. The loaded net then compiles its first size for other sizes as well, so that from the
         second size on a new size takes as long as in this process. A predicate of `compile(algorithms=...)` is saved as
         the name of the algorithm that it chose in the plan used last. The file contains all data, also
-        constants of an ONNX file. An existing file at `path` is replaced when the new file is complete; nets that were loaded
-        from the old file keep its data.
+        constants of an ONNX file. An existing file at `path` is replaced when the new file is complete; nets that were
+        loaded from the old file keep its data.
 
         Raises:
             InvalidArgumentError: a predicate has chosen no algorithm yet; the path of a device, pipe or socket, or with

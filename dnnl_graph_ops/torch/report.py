@@ -117,8 +117,9 @@ class Report(tuple[LayerTime, ...]):
         return html(self._rows(), title="; ".join(self._totals()))
 
     def _rows(self) -> list[tuple[str, ...]]:
-        head = ("layer", "module", "input", "calls", "direction", "computed by", "ours ms", "PyTorch ms", "gain", "why")
-        return [head, *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
+        head = "layer", "module", "input", "calls", "direction", "computed by"
+        times = "ms here", "PyTorch ms", "speedup", "why"
+        return [(*head, *times), *(_cells(row, before) for row, before in zip(self, (None, *self), strict=False))]
 
     def _totals(self) -> Iterator[str]:
         if self:

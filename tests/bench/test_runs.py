@@ -178,7 +178,7 @@ def test_one_that_is_hopelessly_slow_is_said_so_and_not_raced(fakes):
     assert row.status == "ok"
     entry = next(e for e in row.entries if e.peer == "fake")
     assert entry.status == "slow"
-    assert "times ours" in entry.reason
+    assert "times this package's" in entry.reason
     assert row.ratios == []
 
 

@@ -104,7 +104,7 @@ def test_a_file_that_was_written_to_is_refused(path, seed):
     with pytest.raises(dgo.InvalidArgumentError, match=r"model\.onnx was written to"):
         net(strided(X))
     path.write_bytes(b"")
-    with pytest.raises(dgo.InvalidArgumentError, match="read the graph anew"):
+    with pytest.raises(dgo.InvalidArgumentError, match="read the graph again"):
         graph.compile()
 
 

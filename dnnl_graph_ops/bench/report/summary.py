@@ -105,7 +105,7 @@ def _ratio_cell(ratio: Ratio) -> Cell:
 
 def columns(peers: Sequence[str]) -> list[str]:
     """The columns of `cells`."""
-    figures = ("gmac", "ours", "native", "layout", "GFLOP/s", "of peak", "spread")
+    figures = ("gmac", "time", "native", "layout", "GFLOP/s", "of peak", "spread")
     return ["layer", "dir", "dtype", *figures, *peers, "rounds"]
 
 

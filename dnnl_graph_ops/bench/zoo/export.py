@@ -87,7 +87,7 @@ def _dims(name: str, small: bool) -> dict[str, dict[int, str]]:
     """
     if not entry(name).step:
         movable = ", ".join(each for each, found in ENTRIES.items() if found.step)
-        raise InvalidArgumentError(f"model {name!r} of the zoo has fixed sizes; those of others may vary: {movable}")
+        raise InvalidArgumentError(f"model {name!r} of the zoo has fixed sizes; models with variable sizes: {movable}")
     given = shapes(name, small=small)
     names = _NAMES[len(given[0]) - 3]
     return {

@@ -65,8 +65,8 @@ _FLOATS = ("f32", "bf16", "f16")
 _STILL = ("dropout_p", "dropout", "train", "training")
 _CPU = torch.device("cpu")
 LEFT = "PyTorch runs ops"
-_BETWEEN = f"{LEFT} that no net of ours has, or that are alone between such"
-_INSIDE = f"{LEFT} as steps of a net, as no op of ours expresses them"
+_BETWEEN = f"{LEFT} that no net of this package has, or that are alone between such ops"
+_INSIDE = f"{LEFT} as steps of a net, since no op of this package expresses them"
 _TOO_MANY = f"its {_FIRST_BUILDS} or more nets, each for other parameters or numbers, run a few times each"
 _LOGGER = logger("torch.backend")
 
