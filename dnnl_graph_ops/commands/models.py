@@ -80,9 +80,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that a model is compiled with."""
     parser.add_argument("--tune", choices=TUNES, help="how implementations are chosen: see Graph.compile (heuristic)")
     parser.add_argument(
-        "--precision", type=_precision, choices=_PRECISIONS, help="compute in it where that is faster (f32)"
+        "--precision", type=_precision, choices=_PRECISIONS, help="compute in this dtype where it is faster (f32)"
     )
-    parser.add_argument("--algorithm", choices=("auto", "direct", "fast"), help="what is chosen from (auto)")
+    parser.add_argument("--algorithm", choices=("auto", "direct", "fast"), help="the set of algorithms to choose from (auto)")
     parser.add_argument("--threads", type=int, metavar="N", help="the number of threads (one for each core)")
 
 

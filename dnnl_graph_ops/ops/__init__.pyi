@@ -1009,7 +1009,7 @@ def greater_equal(
     dtype: Any = None,
     name: str | None = None,
 ) -> Value:
-    """GreaterEqual: Whether an element of src_0 is greater than or equal to that of src_1."""
+    """GreaterEqual: Whether an element of src_0 is greater than or equal to the element of src_1."""
 
 def rms_norm(
     src: Tensor,
