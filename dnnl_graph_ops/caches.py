@@ -101,7 +101,7 @@ def clear_caches() -> None:
     """Drop every plan, the libraries' caches and the shared scratch memory.
 
     Free memory goes back to the system, as far as the allocator can return it; without this call that happens whenever
-    plans or constants of 8 MB have been dropped. Plans are compiled anew when they are needed. Waits for compilations
+    plans or constants of 8 MB have been dropped. Plans are compiled again when they are needed. Waits for compilations
     of other threads to end.
 
     oneDNN never frees some memory: 3.2 keeps the code of every new `brgemm` kernel, 1 to 6 KB for each new shape of

@@ -344,7 +344,7 @@ else:
                 spatial axes; any non-negative strides.
             weights: IOX (IC, OC/groups, k...), XOI (k..., OC/groups, IC), OIX (OC/groups, IC, k...) or
                 XIO (k..., IC, OC/groups); with groups also (IC/groups, OC, k...) and its permutations.
-                Weights may change between calls, so each call packs them anew; a net packs a `Graph.constant` once.
+                Weights may change between calls, so each call packs them again; a net packs a `Graph.constant` once.
             bias: (OC,), optional, of the same dtype.
             **attributes: keywords of the op.
             out: where to write the result; may be strided, must not overlap the arguments.

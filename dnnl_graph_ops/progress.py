@@ -66,7 +66,7 @@ def drawn(done: int, total: int) -> str:
 
 
 def write_line(stream: TextIO, text: str) -> None:
-    """Writes `text` in place of the terminal's last line, cut to its width."""
+    """Writes `text` instead of the terminal's last line, cut to its width."""
     stream.write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
     stream.flush()
 

@@ -100,7 +100,7 @@ def scale(problem: ConvProblem, env: Env) -> float:
 
 
 def measured_as(problem: ConvProblem, env: Env) -> ConvProblem:
-    """Returns the problem to measure in place of this one: the same layer with sizes rounded up to the grid."""
+    """Returns the problem to measure instead of this one: the same layer with sizes rounded up to the grid."""
     if not env.varies:
         return problem
     return _resized(problem, grid(problem.geometry.batch), tuple(map(grid, problem.geometry.y)))

@@ -25,7 +25,7 @@ class Target(NamedTuple):
     """The library that would run an op, as its version and instruction set.
 
     compute_dtype(dtype, *ops): the dtype in which the library computes ops of `dtype`, such as f32 for bf16 on AVX2.
-    prefers_builtin: whether kernels of the package may run in place of the library's.
+    prefers_builtin: whether kernels of the package may run instead of the library's.
     """
 
     version: Version

@@ -76,7 +76,7 @@ def compare_documents(
     the geometric mean did by `threshold` and a signed-rank test over the rows says so.
 
     Args:
-        measure: "ratio": our time over the peers' of the same rounds, which cancels the machine's speed of
+        measure: "ratio": this package's time over the peers' of the same rounds, which cancels the machine's speed of
             the day; "time": seconds; "auto": ratio where both results have a common peer.
 
     Raises:

@@ -250,7 +250,7 @@ def _lengths(count: int) -> list[Wanted]:
 def _record(
     row: Row, suite_name: str, unit: str, scale: float, value: Callable[[Entry], float | None]
 ) -> dict[str, Any]:
-    """A quantity of our best entry, and others' over it, or why there is none."""
+    """A quantity of this package's best entry, and others' over it, or why there is none."""
     own = row.own
     others: dict[str, Any] = {}
     ours = value(own) if own else None

@@ -66,7 +66,7 @@ class Race:
 
     @property
     def peak_busy(self) -> bool:
-        """Whether others used the machine while the peaks of most kept rounds were measured."""
+        """Whether other processes used the machine while the peaks of most kept rounds were measured."""
         busy = [b.peak_busy for r in self.rounds for b in r.values() if b.peak]
         return sum(busy) > len(busy) / 2
 
@@ -214,7 +214,7 @@ def ratios(result: Race, peer_of: Mapping[str, str]) -> dict[str, tuple[str, str
 
 
 def widest(result: Race, peer_of: Mapping[str, str]) -> float:
-    """Relative width of the least certain ratio; without peers, of our own time."""
+    """Relative width of the least certain ratio; without peers, of this package's time."""
     gone = result.retired | set(result.lost)
     samples = [values for label, _, values in ratios(result, peer_of).values() if label not in gone]
     if not samples:

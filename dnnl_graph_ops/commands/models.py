@@ -82,7 +82,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision", type=_precision, choices=_PRECISIONS, help="compute in this dtype where it is faster (f32)"
     )
-    parser.add_argument("--algorithm", choices=("auto", "direct", "fast"), help="the set of algorithms to choose from (auto)")
+    parser.add_argument("--algorithm", choices=("auto", "direct", "fast"), help="algorithms to choose from (auto)")
     parser.add_argument("--threads", type=int, metavar="N", help="the number of threads (one for each core)")
 
 

@@ -23,7 +23,7 @@ BOUNDING = schema.kinds("bounds")
 class Quantization:
     """The scales and zero points of a convolution of 8-bit integers, each of which is a value / scale + zero point.
 
-    `scale`, `zero`: views of one element with the numbers of the source that the call tells, in place of `src_scale`
+    `scale`, `zero`: views of one element with the numbers of the source that the call tells, instead of `src_scale`
     and `src_zero`. `weights_scales`, `weights_zeros`: of all channels of the result, of those of one group, or a single
     one. `dst`: scale and zero point of an integer result; None for a result in f32, or in s32: those are plain sums.
     `partition`: appends the layer as one partition of the library, which reads and writes what the given function

@@ -229,7 +229,7 @@ class Net(NetBase, Generic[Result]):
 
         Calls that are submitted to nets of one engine run one at a time, in the order of submission, so that a later
         call may read what an earlier one writes: on a CPU that overlaps with Python's work, not with other calls. A
-        server, whose calls should run side by side, submits to a `dgo.Pool`. The queue has no bound; `cancel` of a
+        server, whose calls should run in parallel, submits to a `dgo.Pool`. The queue has no bound; `cancel` of a
         future works until its call begins. The arrays are kept alive until the call has run, and must not be changed
         until then. An error that the call raises is raised by `.result()`, not by `submit`.
         """

@@ -1,4 +1,4 @@
-"""Runs calls of nets side by side, each with few threads, as a server wants it."""
+"""Runs calls of nets in parallel, each with few threads, for servers."""
 
 from __future__ import annotations
 

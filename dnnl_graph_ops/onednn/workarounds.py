@@ -59,7 +59,7 @@ _TILE_DEPTH = 32  # elements of bf16 or f16 in a row of a tile
 
 
 def staged(step: NativeStep, literal: bool = False, tiles: bool = False) -> list[Step]:
-    """Returns steps in place of a native step: copies around it, so that the library computes it right and fast.
+    """Returns steps instead of a native step: copies around it, so that the library computes it right and fast.
 
     `literal`: leaves out the copies that only make the step faster. `tiles`: the library multiplies bf16 in tiles.
     """

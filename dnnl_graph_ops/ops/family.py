@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def with_keywords(function: Callable[..., Any], family: str) -> Signature:
-    """Returns the function's signature with the op's keywords in place of `**attributes`, before its other keywords."""
+    """Returns the function's signature with the op's keywords instead of `**attributes`, before its other keywords."""
     own = signature(function)
     kept = [
         p.replace(annotation=Written(p.annotation))
@@ -39,7 +39,7 @@ def with_keywords(function: Callable[..., Any], family: str) -> Signature:
 
 
 def with_words(text: str | None, family: str) -> str | None:
-    """Returns a docstring with the op's keywords in place of the line on `**attributes`."""
+    """Returns a docstring with the op's keywords instead of the line on `**attributes`."""
     if text is None:
         return None
     before, _, rest = text.partition("**attributes:")
@@ -62,7 +62,7 @@ def _either(choices: Sequence[str]) -> str:
 
 
 def family(words: str = "conv_transpose", kind: str | None = None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Shows the op's keywords in place of `**attributes`, and names the right keyword in errors for wrong ones.
+    """Shows the op's keywords instead of `**attributes`, and names the right keyword in errors for wrong ones.
 
     Documents the builder of the op from the op table.
     """

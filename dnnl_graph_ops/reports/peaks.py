@@ -42,7 +42,7 @@ Run = Callable[[int], Sequence[float]]  # runs so many times; returns the second
 class Peak(NamedTuple):
     """The most that so many threads do in a second: multiply-adds, or bytes read and written.
 
-    busy: whether others used the machine meanwhile, so that the peak may be higher.
+    busy: whether other processes used the machine meanwhile, so that the peak may be higher.
     """
 
     rate: float

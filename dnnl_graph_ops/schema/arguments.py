@@ -86,7 +86,7 @@ def no_member(item: object, name: str, hint: str = "") -> AttributeError:
 
 
 def elsewhere(kind: str, name: str) -> str:
-    """Returns "; ..." with what a class or module has in place of another package's name; "" for unknown names."""
+    """Returns "; ..." with what a class or module has instead of another package's name; "" for unknown names."""
     meant = words.MEMBERS.get(kind, {}).get(name.lower())
     return f"; {meant}" if meant else ""
 

@@ -48,7 +48,7 @@ class Condition(NamedTuple):
 
 
 class Trace:
-    """The sizes that were made of unknown dims, and the conditions under which all answers about them are the same.
+    """The sizes that were computed from unknown dims, and the conditions under which all answers about them hold.
 
     Attributes:
         atoms: the atoms of the polynomials, the unknown dims first.

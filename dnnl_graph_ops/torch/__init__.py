@@ -11,7 +11,7 @@ version counter.
 
 For code without modules, the import registers the ops `convolution`, `conv_transpose` and both with `_backward_data`
 and `_backward_weights` in `torch.ops.dnnl_graph_ops`. Arguments are those of `torch.ops.aten.convolution` without
-`transposed`; the gradients take the size of their result in place of the bias.
+`transposed`; the gradients take the size of their result instead of the bias.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Defines `optimize` and `refresh`: models whose convolutions run in our engine."""
+"""Defines `optimize` and `refresh`: models whose convolutions run in this package."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _copied(model: Model) -> Model:
 
 
 def refresh(model: nn.Module) -> None:
-    """Drop the packed weights of a model, also of `torch.compile(backend="dnnl_graph_ops")`; the next call packs anew.
+    """Drop the packed weights of a model, also of `torch.compile(backend="dnnl_graph_ops")`; the next call packs again.
 
     Needed after changes of few elements that PyTorch does not count: through `parameter.data`, NumPy arrays or other
     views of the memory, by collectives of torch.distributed, by other processes, and of inference tensors. Not needed

@@ -39,7 +39,7 @@ class Form:
 
 
 def _exported(module: torch.nn.Module, vary: bool) -> Callable[..., Any]:
-    """The net of `dgo.from_torch`, made of the first call's inputs."""
+    """The net of `dgo.from_torch`, built from the first call's inputs."""
     import dnnl_graph_ops as dgo
 
     held: list[Any] = []

@@ -110,7 +110,7 @@ def _partial(node: OnnxNode, numbers: Array, unknown: Array, is_open: bool) -> T
 def _measured(
     node: OnnxNode, row: Row, operands: Sequence[Tensor | None], numbers: Sequence[Any], budget: Budget
 ) -> Tensor | None:
-    """Returns a result computed from sizes, with ones in place of dynamic sizes, to see which elements are known.
+    """Returns a result computed from sizes, with ones instead of dynamic sizes, to see which elements are known.
 
     None if the result is large and an op computes it.
     """

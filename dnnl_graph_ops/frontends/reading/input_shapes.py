@@ -55,7 +55,7 @@ def _names(dims: Iterable[Any] | None) -> Iterable[str]:
 
 
 def _shape(shape: Any, declared: NamedDims | None, dims: NamedDims | None, where: str) -> NamedDims:
-    """Returns the declared dims with those of `shape` in place of unknown ones; `dims`: with sizes by name."""
+    """Returns the declared dims with those of `shape` instead of unknown ones; `dims`: with sizes by name."""
     if not is_shape(shape):
         raise TypeError(f"{where}: a shape is a tuple of ints, and None for dims that stay unknown; got {show(shape)}")
     items = tuple(_dim(item, f"{where}: a dim of the shape {show(shape)}") for item in shape)

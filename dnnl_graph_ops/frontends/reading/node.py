@@ -90,7 +90,7 @@ class Tensor:
         shape: None: the rank is unknown.
         kind: the TypeProto of a sequence or an optional.
         value: the value of the graph, if the tensor is one.
-        numbers: the elements, ones in place of elements that depend on dynamic sizes.
+        numbers: the elements, ones instead of elements that depend on dynamic sizes.
         unknown: the mask of these elements; None: there are none.
         node: the node that computes elements from sizes, or an empty sequence.
         parts: the names of a sequence's tensors.

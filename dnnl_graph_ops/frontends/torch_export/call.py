@@ -122,7 +122,7 @@ class Call(Step):
 
     @once
     def series(self) -> tuple[OpCall, ...]:
-        """The op, after the calls whose results are no nodes, with numbers in place of sizes.
+        """The op, after the calls whose results are no nodes, with numbers instead of sizes.
 
         Raises:
             NeedsSizes: sizes among the arguments are unknown.

@@ -1,7 +1,7 @@
-"""Chooses between our engine and PyTorch's for a layer, by times measured on this machine in this process.
+"""Chooses between this package and PyTorch for a layer, by times measured on this machine in this process.
 
 Measurements take at most a tenth of the time of calls. Until a layer is measured, the result for the nearest measured
-size holds for it. If no size is measured, our engine computes: its algorithms include PyTorch's, oneDNN's direct one.
+size holds for it. If no size is measured, this package computes: its algorithms include PyTorch's, oneDNN's direct one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether our engine computes, and the least seconds of both engines; None: not measured."""
+    """Whether this package computes, and the least seconds of both engines; None: not measured."""
 
     ours: bool
     our_seconds: float | None = None
@@ -66,7 +66,7 @@ class Verdict(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """Whether the verdict holds for nearby sizes, too; a refusal of our engine holds for all sizes."""
+        """Whether the verdict holds for nearby sizes, too; a refusal of this package holds for all sizes."""
         if self.our_seconds is None or self.their_seconds is None:
             return True
         return max(self.our_seconds, self.their_seconds) > _CLEAR * min(self.our_seconds, self.their_seconds)
@@ -124,7 +124,7 @@ def _nearest(known: dict[Ints, Verdict], extents: Ints) -> Ints | None:
 def verdict(case: Case, ours: Callable[[], object], theirs: Callable[[], object]) -> Verdict:
     """Returns the verdict for calls, measured if there is time.
 
-    With PyTorch's deterministic algorithms the verdict does not depend on times: our engine computes all it can.
+    With PyTorch's deterministic algorithms the verdict does not depend on times: this package computes all it can.
     """
     if torch.are_deterministic_algorithms_enabled():
         try:
@@ -159,7 +159,7 @@ def expect(case: Case, seconds: float) -> None:
 
 
 def run(case: Case | None, by: Verdict, ours: Callable[[], Result], theirs: Callable[[], Result]) -> Result:
-    """Returns the result of the verdict's engine; PyTorch's if our engine refuses a call that was not measured."""
+    """Returns the result of the verdict's engine; PyTorch's if this package refuses a call that was not measured."""
     if by.why in (MEASURED, NEAR):
         budget.calls += (by.our_seconds if by.ours else by.their_seconds) or 0.0
         return ours() if by.ours else theirs()
@@ -218,7 +218,7 @@ def _apart(a: Ints, b: Ints) -> float:
 
 
 def tried(ours: Callable[[], object], theirs: Callable[[], object], once: float = math.inf) -> Verdict:
-    """Returns a measured verdict; by PyTorch's first and our second run if both take more than `once` seconds."""
+    """Returns a measured verdict: of PyTorch's first run and this package's second if both take over `once` seconds."""
     try:
         ours()
     except Error as error:
@@ -247,7 +247,7 @@ def _timed(run: Callable[[], object]) -> Seconds:
 
 
 def compared(times: tuple[list[Seconds], ...]) -> Verdict:
-    """Returns the verdict by the seconds of our engine's runs and of PyTorch's, each wall and process time."""
+    """Returns the verdict by the seconds of this package's runs and of PyTorch's, each wall and process time."""
     walls = [min(wall for wall, _ in seconds) for seconds in times]
     alone = torch.get_num_threads() == 1 and min(walls) > _LONG
     mine, other = [min(spent for _, spent in seconds) for seconds in times] if alone else walls

@@ -148,7 +148,7 @@ class Route:
         return compute.gradients(self.back[1], x, w, dy, self.shapes, needs[2])
 
     def weigh(self, run: Callable[..., object], x: Tensor, w: Tensor, b: Optional, needs: Needs) -> None:
-        """Decides for PyTorch if our overhead exceeds our gain, gradients included where they are needed."""
+        """Decides for PyTorch if this package's overhead exceeds its gain, gradients included where they are needed."""
         ours, mine, seconds, _ = self.call.verdict
         if needs and self.back is None:
             return

@@ -66,7 +66,7 @@ def forked() -> bool:
 
 
 def follow_threads() -> int:
-    """Sets our number of threads to PyTorch's, and returns it."""
+    """Sets this package's number of threads to PyTorch's, and returns it."""
     n: int = 1 if forked_with_one_thread() else torch.get_num_threads()
     if n != pool.count:
         pool.set_num_threads(n)
@@ -77,7 +77,7 @@ class Call:
     """One direction of a convolution, for tensors of given layouts and a number of threads.
 
     Attributes:
-        shape, strides: of the result; () if our engine does not compute it.
+        shape, strides: of the result; () if this package does not compute it.
         last: whether a gradient is channels last.
         case: the calls with the same verdict; None: not measured.
     """
@@ -99,7 +99,7 @@ class Call:
         return self.verdict.is_settled and not self.verdict.ours
 
     def again(self, *tensors: Optional, net: Net | None = None) -> TensorCall:
-        """Returns a function that repeats the call in our engine while its plan exists.
+        """Returns a function that repeats the call in this package while its plan exists.
 
         `net`: a net with packed weights and bias.
         """
@@ -210,7 +210,7 @@ def case_of(kind: tuple[Hashable, ...], spec: ConvParams, weights: Ints, *tensor
 
 
 def refusal(*tensors: Tensor) -> str:
-    """Returns why our engine does not support these tensors; empty if it does."""
+    """Returns why this package does not support these tensors; empty if it does."""
     for t in tensors:
         if t.layout is not torch.strided or t.device.type != "cpu":
             return f"a tensor of layout {t.layout} on {t.device}"

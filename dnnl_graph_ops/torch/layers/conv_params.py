@@ -1,4 +1,4 @@
-"""Defines ConvParams, a convolution in PyTorch's terms; derives sizes, memory formats and our attributes."""
+"""Defines ConvParams, a convolution in PyTorch's terms; derives sizes, memory formats and this package's attributes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConvParams(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of our ops."""
+        """The attributes of this package's ops."""
         shared = {
             "strides": self.stride,
             "pads_begin": self.padding,

@@ -49,7 +49,7 @@ _MOST_ROUTES = 256
 
 @dataclass(eq=False)
 class State:
-    """A module's data for our engine, which is no part of the module's state: copies and pickles start without it."""
+    """A module's data for this package, which is no part of the module's state: copies and pickles start without it."""
 
     # None: the parameters' dtype
     dtype: torch.dtype | None = None
@@ -147,7 +147,7 @@ def _is_direct(*tensors: Tensor | None) -> bool:
 
 
 def _is_traceable(*tensors: Tensor | None) -> bool:
-    """Whether our ops may be traced or transformed; not by tracers that support PyTorch's ops only."""
+    """Whether this package's ops may be traced or transformed; not by tracers that support PyTorch's ops only."""
     return (
         all(t is None or type(t) in PLAIN or isinstance(t, FakeTensor) for t in tensors)
         and not torch.onnx.is_in_onnx_export()

@@ -1,7 +1,7 @@
-"""The backend of `torch.compile(model, backend="dnnl_graph_ops")`: runs graphs captured for inference as our nets.
+"""The backend of `torch.compile(model, backend="dnnl_graph_ops")`: runs graphs captured for inference as nets.
 
 PyTorch finds the backend by an entry point of the package. If gradients are recorded, PyTorch runs the captured graph,
-with our ops for its convolutions.
+with this package's ops for its convolutions.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _check_options(
 
 
 def recorded(module: fx.GraphModule) -> Run:
-    """Returns a captured graph for training: PyTorch's, with our ops for its convolutions."""
+    """Returns a captured graph for training: PyTorch's, with this package's ops for its convolutions."""
     graph = fx.Graph(tracer_cls=module.graph._tracer_cls)
     graph.output(graph.graph_copy(module.graph, {}))
     made = fx.GraphModule(module, graph)
@@ -151,7 +151,7 @@ def recorded(module: fx.GraphModule) -> Run:
 
 
 def _as_op(theirs: Run, axes: int, transposed: bool) -> Run:
-    """Returns a function that computes one of PyTorch's functions by our op."""
+    """Returns a function that computes one of PyTorch's functions by this package's op."""
     names = ("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")
 
     def convolution(input: Tensor, weight: Tensor, bias: Any = None, *arguments: Any, **named: Any) -> Tensor:

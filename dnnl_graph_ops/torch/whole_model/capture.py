@@ -193,7 +193,7 @@ def _key_of(args: tuple[Any, ...]) -> Hashable:
 
 
 class Whole:
-    """The value of a module's `_compiled_call_impl`, which PyTorch calls in place of hooks and forward.
+    """The value of a module's `_compiled_call_impl`, which PyTorch calls instead of hooks and forward.
 
     Copies and pickles of a module lack the attribute, and get it back from the method `replica`, which replaces the
     module's method that shares attributes with replicas.
