@@ -65,7 +65,7 @@ def index(there: list[str]) -> Iterator[str]:
     yield "# Python API"
     yield ""
     for name, text in MODULES.items():
-        where = f"[{name}]({name}.md)" if name in there else f"{name} (not installed on the machine that built these pages)"
+        where = f"[{name}]({name}.md)" if name in there else f"{name} (not installed where these pages were built)"
         yield f"- {where}: {text}"
     yield "- [commands](commands.md): the command `dnnl-graph-ops` and its subcommands"
     yield "- [defects](defects.md): known defects of oneDNN by version, and their workarounds"
