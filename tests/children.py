@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def check_faulty_cases(module: str, seed: int, start: int, stop: int, least: flo
     command = ("-m", *module.split(), str(seed), str(start), str(stop))
     print("python", *command)
     try:
-        done = child(*command)
+        # what it makes the library write (dumps of code) goes with the folder
+        with tempfile.TemporaryDirectory() as folder:
+            done = child(*command, cwd=Path(folder))
     except subprocess.TimeoutExpired as late:
         text = (late.stdout or b"").decode(errors="replace")
         pytest.fail(f"hang after {text.splitlines()[-1:]}")
