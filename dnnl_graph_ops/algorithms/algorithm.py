@@ -212,7 +212,7 @@ class Algorithm:
         finishes = self.finishes(problem, env)
         if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
-        by = cost.BY_OWN_CODE
+        by, slower = cost.BY_OWN_CODE, 1.0
         if finishes and self.op and not self.on_integers:
             # with AVX-512 the library's products apply functions as its convolutions do
             by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
@@ -223,9 +223,9 @@ class Algorithm:
         else:
             dtype = env.compute_dtype(problem.dtype)
             prices = fits.find(env.isa, env.release, dtype)[self.key]
-            factor *= cost.correction(self.unit(problem, env), dtype, env)
+            slower = cost.correction(self.unit(problem, env), dtype, env)
             factor *= cost.turned(self.key, self.direction, dtype, env)
-        return factor * cost.estimate(counts, prices, env.threads) + cost.functions(problem, env, by)
+        return factor * cost.estimate(counts, prices, env.threads, slower) + cost.functions(problem, env, by)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:
         """Whether `build` adds the problem's bias, if there is any, and applies all of its post-ops."""

@@ -184,12 +184,13 @@ def loss(sample: Sample, constants: Constants, factors: Mapping[str, float] | No
 
 def factors(sample: Sample) -> dict[str, float]:
     """Returns factors of the estimates of a sample's algorithms: similar recorded layers, and rates of the CPU."""
-    near = nearest.factors(sample.problem, sample.env)
-    return {
-        form.name: near.get(form.name, 1.0)
-        * cost.correction(_algorithm(form, sample).unit(sample.problem, sample.env), sample.dtype, sample.env)
-        for form in sample.forms
-    }
+    near, constants, threads = nearest.factors(sample.problem, sample.env), present(sample), sample.env.threads
+    by_name = {}
+    for form in sample.forms:
+        slower = cost.correction(_algorithm(form, sample).unit(sample.problem, sample.env), sample.dtype, sample.env)
+        work = form.counts, constants[form.key], threads
+        by_name[form.name] = near.get(form.name, 1.0) * cost.estimate(*work, slower) / cost.estimate(*work)
+    return by_name
 
 
 def report(rows: Sequence[Sample]) -> dict[Key, Prices]:

@@ -45,10 +45,15 @@ Counting = Callable[[ConvProblem, Env], Counts]
 _BYTE, _CALL, _SCAN = map(speeds.seconds, ("BYTE", "CALL", "SCAN"))
 
 
-def estimate(counts: Counts, prices: fits.Prices, threads: int) -> float:
-    """Returns the seconds of one run: counts times prices, divided among the threads, and the overhead."""
+def estimate(counts: Counts, prices: fits.Prices, threads: int, slower: float = 1.0) -> float:
+    """Returns the seconds of one run: counts times prices, divided among the threads, and the overhead.
+
+    `slower`: `correction` of the unit that multiplies. Below 1 it is a factor of the products alone, as nothing else
+    gets faster with the unit; above 1 of everything.
+    """
     work = sum(n * price for n, price in zip(counts, prices, strict=False))
-    return work / threads + overhead(counts, threads)
+    seconds = work / threads + overhead(counts, threads)
+    return seconds * slower if slower >= 1 else seconds - (1 - slower) * counts.products * prices[0] / threads
 
 
 def overhead(counts: Counts, threads: int) -> float:
@@ -57,13 +62,13 @@ def overhead(counts: Counts, threads: int) -> float:
 
 
 # Units up to _SLOWER times slower, relative to builtin kernels in f32, or up to _FASTER times faster than on the CPU of
-# the constants count as equal. Corrections are powers of two in _STEPS an octave; of a faster unit one step is
-# followed, as what is no product does not get faster with it.
-_SLOWER, _FASTER, _STEPS = 1.5, 2.0, 2
+# the constants count as equal. Corrections are powers of two in _STEPS an octave; products of a faster unit take
+# _FOLLOWED of their seconds, however fast it is, as not all of them reach its rate.
+_SLOWER, _FASTER, _STEPS, _FOLLOWED = 1.5, 2.0, 2, 0.6
 
 
 def correction(unit: str, dtype: str, env: Env) -> float:
-    """Returns the factor from estimates by `fits.find` to this CPU, for algorithms that multiply in `unit`.
+    """Returns the factor from estimates by `fits.find` to this CPU, for algorithms that multiply in `unit`: `slower`.
 
     It is relative to the builtin kernels in f32, as proportions alone decide. 1 where the constants are this machine's
     own, and where the rates of this CPU, or of the one that the constants were fitted on, are not known.
@@ -88,7 +93,7 @@ def corrections(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapp
 
 def _stepped(factor: float) -> float:
     if factor < 1 / _FASTER:
-        return float(2 ** (-1 / _STEPS))
+        return _FOLLOWED
     return 1.0 if factor < _SLOWER else float(2 ** (round(_STEPS * math.log2(factor)) / _STEPS))
 
 

@@ -219,13 +219,18 @@ class TestCorrections:
         assert set(self.of("bf16", **every).values()) == {1.0}
 
     @pytest.mark.parametrize(
-        ("slower", "octaves"),
-        [(1.4, 0), (1.6, 0.5), (2.0, 1), (2.3, 1), (3.4, 2), (8.0, 3), (0.6, 0), (0.45, -0.5), (0.1, -0.5)],
+        ("slower", "factor"),
+        [(1.4, 1), (1.6, 2**0.5), (2.0, 2), (2.3, 2), (3.4, 4), (8.0, 8), (0.6, 1), (0.45, 0.6), (0.1, 0.6)],
     )
-    def test_steps(self, slower, octaves):
+    def test_steps(self, slower, factor):
         by_unit = self.of("bf16", convolution_bf16=slower)
-        assert by_unit["convolution bf16"] == pytest.approx(2**octaves)
+        assert by_unit["convolution bf16"] == pytest.approx(factor)
         assert {by_unit[unit] for unit in by_unit if unit != "convolution bf16"} == {1.0}
+
+    def test_only_products_are_faster_on_a_faster_unit(self):
+        counts, prices = cost.Counts(1e9, 2e7, 0, 0, 0), (1e-11, 2e-10)
+        plain, faster, slower = (cost.estimate(counts, prices, 1, factor) for factor in (1.0, 0.6, 2.0))
+        assert faster == pytest.approx(plain - 0.4 * 1e9 * 1e-11) and slower == pytest.approx(2 * plain)
 
     def test_constants_of_another_dtype_are_corrected_by_the_rates_of_that(self):
         """The Zen 5 has no f16: its constants of bf16 stand for them."""
