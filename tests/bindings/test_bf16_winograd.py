@@ -85,6 +85,21 @@ def test_special_paths_are_exact(seed, case, isa):
     check(np.random.default_rng(seed), case, isa)
 
 
+@pytest.mark.parametrize("isa", [isa for isa in SETS if isa != "emulated"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_any_number_of_threads_gives_the_same_bytes(seed, direction, isa):
+    """However tiles and columns are shared out, and whether threads do each stage together, sums are the same."""
+    rng = np.random.default_rng(seed)
+    for case in (SPECIAL[0], replace(SPECIAL[2], channels=(128, 96))):
+        src, weights, _, diff_dst = random_operands(rng, case, lambda r, shape: r.standard_normal(shape).astype(BF16))
+        source, shape = (src, diff_dst.shape) if direction == "dgrad" else (diff_dst, src.shape)
+        results = [
+            run_product(case, direction, source, weights, shape, isa, threads=threads) for threads in (1, 2, 16, 64)
+        ]
+        for result in results[1:]:
+            np.testing.assert_array_equal(result, results[0])
+
+
 def rounded(array: Array) -> Array:
     return array.astype(BF16).astype(np.float64)
 

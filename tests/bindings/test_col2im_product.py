@@ -88,6 +88,19 @@ def test_special_paths_are_exact(seed: int, case: Case, threads: int) -> None:
     np.testing.assert_array_equal(dst, truth(case, src, weights) + bias)
 
 
+@pytest.mark.parametrize("source", [(4, 5), (16, 40)])
+def test_any_number_of_threads_gives_the_same_bytes(seed: int, source: tuple[int, int]) -> None:
+    """Blocks of lines and sections of them multiply some positions twice; sums are the same."""
+    case = replace(PLAIN, source=source, output=tuple(2 * n for n in source), channels=(64, 3), kernel=(4, 4))
+    rng = np.random.default_rng(seed)
+    src, weights, _, dst = random_operands(rng, case, lambda r, shape: r.standard_normal(shape, np.float32))
+    results = []
+    for threads in (1, 2, 3, 16, 64):
+        results.append(unwritten(dst.shape))
+        run(case, src, weights, None, results[-1], threads)
+    assert len({result.tobytes() for result in results}) == 1
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_narrow_types_are_computed_in_f32(seed: int, dtype: str) -> None:
     rng = np.random.default_rng(seed)

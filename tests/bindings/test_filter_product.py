@@ -238,6 +238,41 @@ def test_every_thread_takes_part(seed):
         assert (half != 0xFF).any()
 
 
+# Few tiles and many channels, groups of targets apart, windows of several runs, runs that are no whole vectors, the
+# direct form by panels, results that straddle panels, channels in groups.
+SHARED_OUT = [
+    Case(1, (64, 160), (7, 7), (7, 7), (3, 3), (1, 1), (1, 1), (2, 2), (1, 1), 1, "IOX"),
+    Case(2, (128, 96), (9, 5), (18, 10), (4, 4), (2, 2), (1, 1), (2, 2), (1, 1), 1, "XOI"),
+    Case(1, (136, 77), (6, 6), (12, 12), (3, 3), (2, 2), (1, 1), (2, 2), (1, 1), 1, "IOX"),
+    Case(1, (96, 200), (5, 4, 4), (5, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1), (2, 2, 2), (1, 1, 1), 1, "IOX"),
+    Case(1, (256, 192), (4, 4), (8, 8), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (120, 48), (9, 9), (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "XOI"),
+    Case(1, (128, 128), (8, 8), (8, 8), (3, 3), (1, 1), (1, 1), (2, 2), (1, 1), 2, "IOX"),
+    Case(1, (64, 80), (24, 40), (24, 40), (3, 3), (1, 1), (1, 1), (2, 2), (1, 1), 1, "IOX"),
+]
+
+
+@pytest.mark.parametrize("direction", ["dgrad", "fprop"])
+@pytest.mark.parametrize("case", SHARED_OUT, ids=range(len(SHARED_OUT)))
+def test_any_number_of_threads_gives_the_same_bytes(seed, case, direction):
+    """However tiles and columns are shared out, and whether threads do each stage together, sums are the same."""
+    rng = np.random.default_rng(seed)
+    src, weights, _, diff_dst = random_operands(rng, case, lambda rng, shape: rng.standard_normal(shape, np.float32))
+    source, result = (src, diff_dst) if direction == "dgrad" else (diff_dst, src)
+    problem = case.problem()
+    packed = unwritten([problem.packed_size(direction)])
+    kernels.filter_pack(problem, direction, code("f32"), in_out_taps(weights, case.weights_format)).run(weights, packed)
+    bytes_of = {}
+    for threads in (1, 2, 3, 16, 64):
+        kernel = getattr(kernels, f"filter_{direction}")(
+            problem, code("f32"), positions(source), code("f32"), positions(result), threads=threads
+        )
+        got = unwritten(result.shape)
+        kernel.run(source, packed, scratch(kernel), got)
+        bytes_of[threads] = got.tobytes()
+    assert len(set(bytes_of.values())) == 1, [t for t in bytes_of if bytes_of[t] != bytes_of[1]]
+
+
 TWO_TAPS = [
     ((256,), (40,), (4,), (2,)),
     ((64,), (12, 12), (4, 4), (2, 2)),

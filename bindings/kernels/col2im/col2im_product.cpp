@@ -1,6 +1,7 @@
 // Dgrad as products that overlap: every position of src times all taps, which stay in the
 // caches until they are added up, line by line of dst. The design is told in docs/internals/kernels.md.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "kernels/declaration.hpp"
 #include "kernels/product/axis.hpp"
 #include "kernels/product/described.hpp"
+#include "kernels/product/tasks.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/col2im/vtable.hpp"
 
@@ -19,7 +21,8 @@ constexpr int64_t kColumnBytes = 192 * 1024;  // columns that wait to be added u
 constexpr int64_t kFewestRuns = 24;
 constexpr int64_t kShortRun = 64;
 constexpr int64_t kRowsTogether = 48;  // rows of src multiplied together, where a line has fewer
-constexpr int64_t kLinesOfTask = 8;  // lines of src; the task before multiplies the first ones, too
+constexpr int64_t kLeastRuns = 8, kTasksOfThread = 8;
+constexpr double kAddCost = 2;  // multiplications that take as long as adding a value up
 
 Col2imImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
     return {float_type(tensor.dtype), item_size(tensor.dtype), channels, tensor.batch_stride, size, tensor.strides};
@@ -110,14 +113,53 @@ private:
         params_.first_run = floor_div(params_.pad[last], stride);
         params_.all_runs = ceil_div(params_.pad[last] + params_.dst.size[last], stride) - params_.first_run;
         const int64_t lines = checked_product(name, {params_.planes, params_.live, params_.width, 4});
-        const int64_t most = kColumnBytes / lines;
-        params_.sections = ceil_div(params_.all_runs, std::max(most, std::max(kFewestRuns, 4 * params_.shifts)));
-        params_.runs = ceil_div(params_.all_runs, params_.sections);
+        const int64_t most = kColumnBytes / lines, least = std::max(kFewestRuns, 4 * params_.shifts);
+        share_out(ceil_div(params_.all_runs, std::max(most, least)), 1);
+        if (params_.threads > 1 && params_.dst.size[1] > 0 && params_.all_runs > 0) share_out_to_threads();
+    }
+
+    void share_out(int64_t sections, int64_t blocks) {
+        params_.sections = sections;
+        params_.blocks = blocks;
+        params_.runs = ceil_div(params_.all_runs, sections);
         params_.together = std::clamp<int64_t>(kRowsTogether / params_.positions(), 1, params_.src.size[1]);
-        const int64_t tasks = params_.batch * params_.dst.size[0] * params_.sections;
-        const int64_t lines_of_task = kLinesOfTask * params_.stride[1] * params_.live;
-        params_.blocks = std::clamp<int64_t>(ceil_div(4 * params_.threads, std::max<int64_t>(tasks, 1)), 1,
-                                             std::max<int64_t>(params_.dst.size[1] / lines_of_task, 1));
+    }
+
+    // Takes the sections and blocks whose last thread ends first: tasks that are neighbours multiply some lines and
+    // positions of src twice.
+    void share_out_to_threads() {
+        const int64_t fewest = params_.sections, threads = params_.threads, most_tasks = kTasksOfThread * threads;
+        const int64_t planes = std::max<int64_t>(params_.batch * params_.dst.size[0], 1);
+        int64_t best_sections = fewest, best_blocks = 1;
+        double best = -1;
+        for (int64_t sections = fewest; sections * kLeastRuns <= std::max(params_.all_runs, fewest * kLeastRuns);
+             ++sections) {
+            for (int64_t blocks = 1; blocks <= params_.dst.size[1]; ++blocks) {
+                share_out(sections, blocks);
+                const double tasks = static_cast<double>(planes) * static_cast<double>(sections * blocks);
+                if (sections * blocks > 1 && tasks > static_cast<double>(most_tasks)) break;
+                const double seconds = (std::ceil(tasks / static_cast<double>(threads)) + kHeldUp) * task_cost();
+                if (best >= 0 && seconds >= best) continue;
+                best = seconds;
+                best_sections = sections;
+                best_blocks = blocks;
+            }
+            if (planes * sections > most_tasks) break;
+        }
+        share_out(best_sections, best_blocks);
+    }
+
+    // Returns the cost of a task in multiplications: the columns of lines of src, and what adds them up.
+    double task_cost() const {
+        const int64_t lines = ceil_div(params_.dst.size[1], params_.blocks), rows = vector_code().filter.rows;
+        const int64_t from = std::min(ceil_div(lines, params_.stride[1]) + params_.live - 1, params_.src.size[1]);
+        const int64_t positions = std::min(params_.positions(), params_.src.size[2]);
+        const int64_t multiplied =
+            params_.sections == 1 ? ceil_div(from * positions, rows) * rows : from * (ceil_div(positions, rows) * rows);
+        const double products = static_cast<double>(multiplied * params_.planes) *
+                                static_cast<double>(params_.width * params_.src.channels);
+        const double terms = static_cast<double>(params_.planes * params_.live * params_.shifts);
+        return products + kAddCost * terms * static_cast<double>(lines * params_.runs * params_.run);
     }
 
     FittedEpilogue epilogue_;

@@ -10,6 +10,7 @@
 #include "kernels/declaration.hpp"
 #include "kernels/product/arrangement.hpp"
 #include "kernels/product/described.hpp"
+#include "kernels/product/tasks.hpp"
 #include "kernels/filtering/gradient_params.hpp"
 #include "kernels/filtering/vtable.hpp"
 #include "kernels/isa.hpp"
@@ -32,6 +33,12 @@ constexpr int64_t kFewestTiles = 24;
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
 constexpr int64_t kStripBytes = 9 * 1024 * 1024;  // bytes of src and dst together
 constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;  // columns of a position; its weights
+constexpr int64_t kStagedDepth = 2048;  // one pass over the depth
+constexpr double kDotRate = 8;  // how many times as fast products of bf16 are as those of f32
+constexpr int64_t kStageBytes = 1024 * 1024;  // shared tiles for each thread, in the second cache levels of all
+constexpr double kBarrier = 1e5, kBarrierOfThread = 3e3;  // multiplications that threads waiting for each other cost
+constexpr int64_t kStageTasks = 2;  // of a thread, before and after products
+constexpr double kStagesGain = 0.85;  // stages take less than so much of the seconds of whole tasks
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
 
 const FilterCode& code() { return vector_code().filter; }
@@ -75,6 +82,93 @@ std::string convolution_name(const std::string& direction) {
     return code_name("conv_" + direction + "_f32", vector_code().isa, code().rows, code().panel);
 }
 
+int64_t tiles_of(const ProductParams& params, const TargetGroup& group) {
+    return params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+}
+
+int64_t unit_rows(const ProductParams& params) { return params.dot == nullptr ? code().rows : kDotBlockRows; }
+
+// Returns how many multiplications of the product take as long as one in f32.
+double unit_rate(const ProductParams& params) { return params.dot == nullptr ? 1 : kDotRate; }
+
+// Returns the cost of a transformed value, in multiplications of the product.
+double transform_cost(const ProductParams& params) { return kTransformCost * unit_rate(params); }
+
+// Returns the work on a group's tiles: of tasks that transform windows, multiply and transform back, or in place.
+SplitWork work_of(const ProductParams& params, const TargetGroup& group, int64_t most_units) {
+    const int64_t columns = group.target_count * params.dst.channels;
+    const int64_t channels = params.src.segments * params.src.channels;
+    const int64_t run = group.folded ? params.dst.run : params.dst.channels, lanes = code().panel / 2;
+    // results that need no transform are written by panels, see direct() and is_staged()
+    const bool by_panels = params.planes == 1 && params.dot == nullptr && params.dst.type == ElementType::f32 &&
+                           (run % code().panel == 0 || (run % lanes == 0 && channels <= kStagedDepth));
+    const int64_t share = by_panels ? code().panel : code().chunk;
+    const double wide = static_cast<double>(share), planes = params.planes, depth = static_cast<double>(channels);
+    const bool direct = params.planes == 1;
+    const double value = direct ? kReadCost * unit_rate(params) : transform_cost(params);
+    SplitWork work{tiles_of(params, group), unit_rows(params), most_units, ceil_div(columns, share), 0, 0, 0};
+    work.prepare = planes * depth * value;
+    work.product = planes * wide * (depth + value);
+    work.weights = planes * depth * wide * kWeightCost * unit_rate(params);
+    work.times = params.group_count * params.channel_groups;
+    return work;
+}
+
+// Returns the work on the products of a group's planes, whose tiles threads share.
+SplitWork plane_work(const ProductParams& params, const TargetGroup& group) {
+    const int64_t columns = group.target_count * params.dst.channels, tiles = tiles_of(params, group);
+    const auto wide = static_cast<double>(code().panel);
+    const auto depth = static_cast<double>(params.src.segments * params.src.channels);
+    SplitWork work{tiles, unit_rows(params), ceil_div(tiles, unit_rows(params)), ceil_div(columns, code().panel), 0, 0,
+                   0};
+    work.prepare = depth * kSharedCost * unit_rate(params);
+    work.product = wide * (depth + kReadCost * unit_rate(params));
+    work.weights = depth * wide * kWeightCost * unit_rate(params);
+    work.times = params.planes;
+    return work;
+}
+
+// Shares the tiles of small layers by Winograd out in stages, where tasks that do everything for a few tiles and columns
+// are too few or transform windows again and again: all windows, then all products by planes, then all results.
+void lay_out_stages(ProductParams& params, Arrangement& arrangement) {
+    if (params.planes == 1 || params.threads == 1 || params.channel_groups > 1) return;
+    if (params.dot != nullptr && params.src.channels % params.dot->step != 0) return;
+    double tasks = 0, stages = 0, bytes = 0;
+    int64_t shared = 0, block = 0;
+    std::vector<TargetGroup> groups = arrangement.groups.groups;
+    for (TargetGroup& group : groups) {
+        const int64_t tiles = tiles_of(params, group), columns = group.target_count * params.dst.channels;
+        if (tiles == 0 || columns == 0) return;
+        const int64_t chunks = ceil_div(columns, code().chunk), enough = kStageTasks * params.threads;
+        const int64_t channels = params.src.segments * params.src.channels;
+        const SplitWork work = plane_work(params, group);
+        const Split split = cheapest_split(work, params.threads);
+        const double values = static_cast<double>(tiles) * params.planes;
+        const double both = values * (static_cast<double>(channels) + static_cast<double>(chunks * code().chunk));
+        const double barriers = 2 * (kBarrier + kBarrierOfThread * params.threads);
+        bytes = std::max(bytes, both * 4);
+        const double transforms = both * (transform_cost(params) + kSharedCost * unit_rate(params)) / params.threads;
+        stages += static_cast<double>(params.planes) * split.seconds + barriers +
+                  transforms * (1 + kHeldUp / static_cast<double>(kStageTasks));
+        tasks += cheapest_split(work_of(params, group, params.block / unit_rows(params)), params.threads).seconds;
+        group.blocks = split.blocks;
+        group.parts = split.parts;
+        // the last vector of a run is stored beyond it, where the next one begins
+        const bool whole = params.src.runs == 1 || params.src.run % (code().panel / 2) == 0;
+        group.window_blocks = std::min(tiles, enough);
+        group.window_parts = whole ? std::clamp<int64_t>(params.src.run / kRunStep, 1, ceil_div(enough, tiles)) : 1;
+        group.result_blocks = std::min(tiles, ceil_div(enough, chunks));
+        shared = std::max(shared, work.most_units * unit_rows(params));
+        block = std::max(block, ceil_div(tiles, group.result_blocks));
+    }
+    if (stages > kStagesGain * tasks || bytes > static_cast<double>(kStageBytes * params.threads)) return;
+    arrangement.groups.groups = std::move(groups);
+    params.groups = arrangement.groups.groups.data();
+    params.shared = shared;
+    params.block = block;
+    params.tasks = 0;
+}
+
 class ProductKernel final : public ScratchKernel {
 public:
     ProductKernel(const Joined& joined, FilterDirection direction, int bias_dtype, int threads,
@@ -87,7 +181,6 @@ public:
           epilogue_(fitted_epilogue(epilogue, problem.batch, problem.groups * arrangement_.columns,
                                     direction == FilterDirection::dgrad ? problem.out : problem.in, dst)) {
         const bool dgrad = direction == FilterDirection::dgrad;
-        const FilterLayout& layout = arrangement_.layout;
         name = dgrad ? "filter_dgrad" : "filter_fprop";
         by = dot != nullptr ? dot_name(*dot) : convolution_name(dgrad ? "dgrad" : "fprop");
         const Images images(problem, direction, arrangement_, src, dst);
@@ -97,9 +190,12 @@ public:
         if (dot != nullptr) params_.src = apart(images.src, dot->unit);
         over_operands = params_.strips = is_in_strips(params_.src, params_.dst, problem.batch, arrangement_);
         products = lay_out_tiles(params_, arrangement_);
+        lay_out_stages(params_, arrangement_);
         params_.activation = epilogue_.activation();
         params_.scratch_per_thread = code().products_scratch(params_);
-        scratch_bytes = checked_product(name, {params_.scratch_per_thread, params_.threads});
+        scratch_bytes =
+            code().products_shared(params_) + checked_product(name, {params_.scratch_per_thread, params_.threads});
+        checked_product(name, {scratch_bytes});
     }
 
     void run(char* const* operands) const override {
@@ -147,19 +243,19 @@ int64_t tiles_of(const GradientParams& params) {
 
 // Splitting the tiles costs a second set of sums; splitting the channels transforms the other factor again.
 void lay_out_tasks(GradientParams& params, const FilterCode& of) {
-    const int64_t columns = ceil_div(params.diff.segments * params.diff.channels, of.panel) * of.panel;
+    const int64_t panels = ceil_div(params.diff.segments * params.diff.channels, of.panel), columns = panels * of.panel;
+    const int64_t strip = 4 * of.rows, strips = ceil_div(params.src.channels, strip);  // parts have whole ones
     const double set = static_cast<double>(params.planes * params.src.channels * columns);
     const int64_t threads = params.threads;
     double best = -1;
     for (int64_t by_tile = 1; by_tile <= threads; ++by_tile) {
         for (int64_t by_row = 1; by_row * by_tile <= threads; ++by_row) {
-            const int64_t most = std::max<int64_t>(1, columns / of.panel);
-            const int64_t by_column = std::clamp<int64_t>(threads / by_tile / by_row, 1, most);
-            if (by_row > 1 && by_row * of.rows * 4 > params.src.channels) continue;
+            const int64_t by_column = std::clamp<int64_t>(threads / by_tile / by_row, 1, std::max<int64_t>(1, panels));
+            if (by_row > 1 && by_row * strip > params.src.channels) continue;
             if (by_tile > 1 && by_tile * 16 > tiles_of(params)) continue;
             const double part = static_cast<double>(ceil_div(tiles_of(params), by_tile));
-            const double rows = static_cast<double>(ceil_div(params.src.channels, by_row));
-            const double wide = static_cast<double>(columns) / static_cast<double>(by_column);
+            const double rows = static_cast<double>(std::min(ceil_div(strips, by_row) * strip, params.src.channels));
+            const double wide = static_cast<double>(ceil_div(panels, by_column) * of.panel);
             // The cost in multiplications: the products, the transforms, and adding the sums up (about 32 per value).
             const double products = rows * wide + kTransformCost * (rows + wide);
             const double parts = static_cast<double>(by_tile) / static_cast<double>(threads);
@@ -173,7 +269,7 @@ void lay_out_tasks(GradientParams& params, const FilterCode& of) {
         }
     }
     // Few tiles: the sums are as large as the weights and better not stored.
-    const int64_t least = 4 * of.rows * (threads > 1 ? 2 * threads : 1);
+    const int64_t least = strip * (threads > 1 ? 2 * threads : 1);
     params.in_items = tiles_of(params) <= kFewTiles && params.src.channels >= least;
     if (params.in_items) {
         params.row_parts = threads;
@@ -260,10 +356,11 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
     const bool is_f32 = params.dot == nullptr;
     const int64_t row_bytes = std::max<int64_t>(
         1, params.planes * params.src.segments * params.src.channels * (is_f32 ? 4 : params.dot->item));
-    const int64_t rows = is_f32 ? code().rows : kDotBlockRows;
+    const int64_t rows = unit_rows(params);
+    params.group_count = static_cast<int64_t>(arrangement.groups.groups.size());
     for (size_t g = 0; g < arrangement.groups.groups.size(); ++g) {
         TargetGroup& group = arrangement.groups.groups[g];
-        const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+        const int64_t tiles = tiles_of(params, group);
         const int64_t columns = group.target_count * params.dst.channels;
         const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
         // A strip looks up next to nothing; threads share the lines.
@@ -272,17 +369,18 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
         const int64_t block =
             params.strips ? strip : std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
         const int64_t units = ceil_div(tiles, rows);  // register tiles
-        group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
-        // Few blocks are rounded up to a multiple of the threads, so that each thread computes equally many.
-        const bool uneven = group.blocks > 1 && group.blocks < 8 * params.threads;
-        if (uneven) group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
-        // Few tiles: whole groups of columns are shared out, and each thread transforms the windows for itself.
-        const int64_t chunks = std::max<int64_t>(1, ceil_div(columns, code().chunk));
-        const int64_t blocks = group.blocks * params.channel_groups;
-        const bool many = blocks == 0 || blocks >= 4 * params.threads;
-        group.parts = many ? 1 : std::clamp<int64_t>(ceil_div(2 * params.threads, blocks), 1, chunks);
-        if (params.threads == 1 || params.strips) group.parts = 1;
         group.folded = whole_runs(arrangement.groups.targets[g], params.dst.fold);
+        group.blocks = columns == 0 ? 0 : ceil_div(tiles, block);
+        group.parts = 1;
+        if (params.threads > 1 && group.blocks > 0 && !params.strips) {
+            const Split split =
+                cheapest_split(work_of(params, group, std::max<int64_t>(1, block / rows)), params.threads);
+            group.blocks = split.blocks;
+            group.parts = split.parts;
+        } else if (group.blocks > 1 && group.blocks < 8 * params.threads) {
+            // Few blocks are rounded up to a multiple of the threads, so that each thread computes equally many.
+            group.blocks = std::min(ceil_div(group.blocks, params.threads) * params.threads, units);
+        }
         group.first_task = params.tasks;
         params.tasks += group.blocks * group.parts;
         if (group.blocks > 0) params.block = std::max(params.block, ceil_div(units, group.blocks) * rows);
@@ -292,7 +390,6 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
             whole(static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, arrangement.panels));
     }
     params.groups = arrangement.groups.groups.data();
-    params.group_count = static_cast<int64_t>(arrangement.groups.groups.size());
     return products;
 }
 

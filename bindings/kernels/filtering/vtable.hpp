@@ -35,6 +35,7 @@ struct FilterCode {
     int64_t rows;  // rows of a register tile
     int64_t chunk;  // columns of a task step
     int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
+    int64_t (*products_shared)(const ProductParams& params);  // bytes before those of the threads
     int64_t (*gradient_scratch)(const GradientParams& params);
     int64_t (*gradient_sums)(const GradientParams& params);  // bytes of all accumulators
     int64_t (*pack_scratch)(const PackParams& params);  // floats per thread

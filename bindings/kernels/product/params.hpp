@@ -38,10 +38,13 @@ struct TargetGroup {
     const int32_t* targets;
     int64_t target_count;
     Axes base, tiles;
-    int64_t first_task, blocks, parts;
+    int64_t first_task, blocks, parts;  // with shared tiles the blocks and parts of a plane's products
+    int64_t window_blocks, window_parts, result_blocks;  // with shared tiles: of the stages before and after products
     bool folded;  // the targets are whole runs of the destination
     int64_t packed;  // offset of its weights in those of one group of channels
 };
+
+constexpr int64_t kRunStep = 64;  // parts of a run begin at a multiple: the last vector of a run is stored whole
 
 // Dgrad and fprop: dst tiles = inverse(transform(src windows) * packed).
 struct ProductParams {
@@ -56,6 +59,7 @@ struct ProductParams {
     int64_t group_count, tasks;  // tasks of one group of channels
     int64_t packed;  // weights of one group of channels
     int64_t block;  // tiles per task
+    int64_t shared;  // tiles of a group in memory that threads share, who do each stage together; 0: none
     bool strips;  // results are sums of rows a step apart, each of one run
     int64_t scratch_per_thread;  // bytes
     int threads;

@@ -62,13 +62,13 @@ public:
         dst += g * params_.dst.channels * params_.dst.item;
         const ShapeIndex* shape = params_.filter_shape;
         const auto transform = kWindows.find(window_shape(shape[0]), window_shape(shape[1]), window_shape(shape[2]));
-        transform_windows(params_, *at.group, at.first, at.count, src, transform, scratch_);
+        transform_windows(params_, *at.group, at.first, at.count, Part{0, 1}, src, transform, scratch_);
         const FilterImage image = at.group->folded ? params_.dst : unfolded(params_.dst);
         const int64_t all = group_columns(params_, *at.group), chunks = ceil_div(all, kFilterChunk);
         const int64_t stop = chunks * (at.part + 1) / at.group->parts;
         for (int64_t chunk = chunks * at.part / at.group->parts; chunk < stop; ++chunk) {
             const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
-            multiply_by_set(params_, *at.group, column, end - column, at.count, packed, scratch_);
+            multiply_by_set(params_, *at.group, {0, params_.planes}, column, end - column, at.count, packed, scratch_);
             for_each_slice(image, *at.group, column, end, nullptr,
                            [&](const RunSlice& slice) { write(image, at, slice, dst); });
         }

@@ -9,9 +9,11 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-void transform_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
+void transform_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count, Part part,
                      const char* src, const ProductScratch& scratch) {
-    const auto run = [&](auto transform) { transform_windows(params, group, first, count, src, transform, scratch); };
+    const auto run = [&](auto transform) {
+        transform_windows(params, group, first, count, part, src, transform, scratch);
+    };
     if (params.dot == nullptr)
         run(window_transform(params.filter_shape));
     else if (params.src.type == ElementType::bf16)
@@ -61,18 +63,18 @@ struct PanelProduct {
     }
 };
 
-// Computes columns [column, column + columns) of every plane into scratch.result.
-void multiply(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns, int64_t count,
-              const float* packed, const ProductScratch& scratch) {
+// Computes columns [column, column + columns) of some planes into scratch.result, in f32.
+void multiply_floats(const ProductParams& params, const TargetGroup& group, PlaneRange planes, int64_t column,
+                     int64_t columns, int64_t count, const float* packed, const ProductScratch& scratch) {
     const Depth depth = depth_of(params);
     const FetchSplit split(depth.all / depth.parts, count);
     const int64_t runs = row_runs(params), length = row_run(params);
-    const auto weights = [&](int p, int64_t part, int64_t n) {
+    const auto weights = [&](int64_t p, int64_t part, int64_t n) {
         return panel_at(params, group, p, column + n, packed) + depth.begin(part) * kPanel;
     };
     const Strip strip{0, left_stride(params), kFilterChunk};
     const RowTiles row_tiles(count);
-    for (int p = 0; p < params.planes; ++p) {
+    for (int64_t p = planes.begin; p < planes.end; ++p) {
         const float* left = scratch.left + p * left_plane(params);
         for (int64_t part = 0; part < depth.parts; ++part) {
             int64_t span_count = spans_between(params, depth.begin(part), depth.begin(part + 1), scratch.spans);
@@ -80,8 +82,8 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
                 if (params.zero != nullptr) span_count = spans_of(params, group, p, column + n, scratch.spans);
                 const float* next = n + kPanel < columns     ? weights(p, part, n + kPanel)
                                     : part + 1 < depth.parts ? weights(p, part + 1, 0)
-                                    : p + 1 < params.planes  ? weights(p + 1, 0, 0)
-                                                             : weights(0, 0, columns);
+                                    : p + 1 < planes.end     ? weights(p + 1, 0, 0)
+                                                             : weights(planes.begin, 0, columns);
                 const float *panel = weights(p, 0, n), *start = part == 0 ? scratch.zeros : nullptr;
                 float* result = scratch.result + p * result_stride(params) + n;
                 if (!in_place(params)) {
@@ -105,6 +107,14 @@ void multiply(const ProductParams& params, const TargetGroup& group, int64_t col
             }
         }
     }
+}
+
+void multiply(const ProductParams& params, const TargetGroup& group, PlaneRange planes, int64_t column, int64_t columns,
+              int64_t count, const char* packed, const ProductScratch& scratch) {
+    if (params.dot != nullptr)
+        multiply_by_set(params, group, planes, column, columns, count, packed, scratch);
+    else
+        multiply_floats(params, group, planes, column, columns, count, reinterpret_cast<const float*>(packed), scratch);
 }
 
 constexpr int64_t kReachedBytes = 512 * 1024;  // an operand of post-ops with fewer bytes stays near
@@ -229,6 +239,19 @@ void write_lines(const ProductParams& params, const TargetGroup& group, int64_t 
     if (vast) _mm_sfence();
 }
 
+// Transforms a chunk of columns back and writes it, from column `column` on.
+void write_chunk(const ProductParams& params, const FilterImage& image, const TargetGroup& group, int64_t first,
+                 int64_t count, int64_t column, const float* bias, char* dst, const ProductScratch& scratch) {
+    const int64_t end = smaller(column + kFilterChunk, group_columns(params, group));
+    for_each_slice(image, group, column, end, bias, [&](const RunSlice& slice) {
+        if (image.gapless && slice.count == image.run && slice.count < kLineRun) {
+            write_lines(params, group, first, count, slice, dst, scratch);
+        } else {
+            write_slice(params, image, group, first, count, slice, dst, scratch);
+        }
+    });
+}
+
 void run_task(const ProductParams& params, int64_t task, const char* src, const char* packed, const float* bias,
               char* dst, const ProductScratch& scratch) {
     const TaskBlock at(params, task, params.dot != nullptr ? kDotBlockRows : kTileRows);
@@ -246,7 +269,7 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
     if (in_place(params))
         find_block(params, *group, first, count, src, scratch);
     else
-        transform_block(params, *group, first, count, src, scratch);
+        transform_block(params, *group, first, count, Part{0, 1}, src, scratch);
     if (direct(params, image) || is_staged(params, image)) {
         const int64_t all_panels = ceil_div(all, kPanel), stop = all_panels * (part + 1) / group->parts * kPanel;
         const auto write = is_staged(params, image) ? &write_staged : &write_products;
@@ -256,17 +279,73 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
     }
     for (int64_t chunk = chunks * part / group->parts; chunk < chunks * (part + 1) / group->parts; ++chunk) {
         const int64_t column = chunk * kFilterChunk, end = smaller(column + kFilterChunk, all);
-        if (params.dot != nullptr)
-            multiply_by_set(params, *group, column, end - column, count, packed, scratch);
-        else
-            multiply(params, *group, column, end - column, count, panels, scratch);
-        for_each_slice(image, *group, column, end, bias, [&](const RunSlice& slice) {
-            if (image.gapless && slice.count == image.run && slice.count < kLineRun) {
-                write_lines(params, *group, first, count, slice, dst, scratch);
-            } else {
-                write_slice(params, image, *group, first, count, slice, dst, scratch);
-            }
-        });
+        multiply(params, *group, {0, params.planes}, column, end - column, count, packed, scratch);
+        write_chunk(params, image, *group, first, count, column, bias, dst, scratch);
+    }
+}
+
+// The transformed windows of all tiles of a group, and its products by chunk of columns, in memory that threads share.
+struct SharedTiles {
+    float *left, *result;
+    int64_t bytes;
+
+    SharedTiles(const ProductParams& params, char* memory) {
+        int64_t chunks = 0;
+        for (int64_t g = 0; g < params.group_count; ++g) {
+            chunks = larger(chunks, ceil_div(group_columns(params, params.groups[g]), kFilterChunk));
+        }
+        ScratchCarver carver(memory);
+        left = carver.take(params.shared > 0 ? left_floats(params) : 0);
+        result = carver.take(params.shared > 0 ? chunks * chunk_floats(params) + kLanes : 0);
+        bytes = carver.bytes;
+    }
+
+    static int64_t chunk_floats(const ProductParams& params) { return params.planes * result_stride(params); }
+
+    // Returns a thread's scratch with tiles from `first` on and the chunk of a column in place of its own.
+    ProductScratch at(const ProductParams& params, int64_t first, int64_t column, ProductScratch scratch) const {
+        const int64_t row_bytes = left_stride(params) * packed_item(params);
+        scratch.left = reinterpret_cast<float*>(reinterpret_cast<char*>(left) + first * row_bytes);
+        scratch.result = result + column / kFilterChunk * chunk_floats(params) + first * kFilterChunk;
+        return scratch;
+    }
+};
+
+// Computes a group in three stages, each shared out by tasks of its kind: all threads of a team call it.
+void run_stages(const ProductParams& params, const TargetGroup& group, const char* src, const char* packed,
+                const float* bias, char* dst, const SharedTiles& shared, const ProductScratch& scratch) {
+    const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
+    const int64_t columns = group_columns(params, group), chunks = ceil_div(columns, kFilterChunk);
+    const int64_t rows = params.dot != nullptr ? kDotBlockRows : kTileRows, units = ceil_div(tiles, rows);
+    const int64_t panels = ceil_div(columns, kPanel);
+    const FilterImage image = group.folded ? params.dst : unfolded(params.dst);
+    packed += group.packed * packed_item(params);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t task = 0; task < group.window_blocks * group.window_parts; ++task) {
+        const Part block{task / group.window_parts, group.window_blocks};
+        const Part part{task % group.window_parts, group.window_parts};
+        const int64_t first = block.begin(tiles), count = block.end(tiles) - first;
+        transform_block(params, group, first, count, part, src, shared.at(params, first, 0, scratch));
+    }
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t task = 0; task < params.planes * group.blocks * group.parts; ++task) {
+        const Part part{task % group.parts, group.parts}, block{task / group.parts % group.blocks, group.blocks};
+        const int64_t plane = task / group.parts / group.blocks, first = block.begin(units) * rows;
+        const int64_t count = smaller(block.end(units) * rows, tiles) - first;
+        const int64_t end = smaller(part.end(panels) * kPanel, columns);
+        for (int64_t column = part.begin(panels) * kPanel, stop; column < end; column = stop) {
+            stop = smaller((column / kFilterChunk + 1) * kFilterChunk, end);
+            ProductScratch of = shared.at(params, first, column, scratch);
+            of.result += column % kFilterChunk;
+            multiply(params, group, {plane, plane + 1}, column, stop - column, count, packed, of);
+        }
+    }
+#pragma omp for schedule(dynamic, 1) nowait
+    for (int64_t task = 0; task < group.result_blocks * chunks; ++task) {
+        const Part block{task / chunks, group.result_blocks};
+        const int64_t first = block.begin(tiles), count = block.end(tiles) - first;
+        const int64_t column = task % chunks * kFilterChunk;
+        write_chunk(params, image, group, first, count, column, bias, dst, shared.at(params, first, column, scratch));
     }
 }
 
@@ -274,8 +353,12 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
 
 int64_t products_scratch(const ProductParams& params) { return divide(params, nullptr).bytes; }
 
+int64_t products_shared(const ProductParams& params) { return SharedTiles(params, nullptr).bytes; }
+
 void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
                   EpilogueCall epilogue, char* memory, char* dst) {
+    const SharedTiles shared(params, memory);
+    memory += shared.bytes;
 #pragma omp parallel num_threads(params.threads)
     {
         const DotThread thread(params.dot);
@@ -296,6 +379,9 @@ void run_products(const ProductParams& params, const char* src, const char* pack
         }
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
         widen_bias(params, bias, scratch.bias);
+        for (int64_t g = 0; params.shared > 0 && g < params.group_count; ++g) {
+            run_stages(params, params.groups[g], src, packed, scratch.bias, dst, shared, scratch);
+        }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             const int64_t g = task / params.tasks;

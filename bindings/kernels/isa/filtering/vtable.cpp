@@ -5,7 +5,7 @@
 namespace dgo::DGO_ISA {
 
 const FilterCode kFilterCode = {
-    kPanel,        kTileRows,    kFilterChunk, products_scratch, gradient_scratch,
+    kPanel,        kTileRows,    kFilterChunk, products_scratch, products_shared, gradient_scratch,
     gradient_sums, pack_scratch, run_products, run_pack,         run_gradient,
 };
 

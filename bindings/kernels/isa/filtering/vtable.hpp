@@ -7,6 +7,7 @@
 namespace dgo::DGO_ISA {
 
 int64_t products_scratch(const ProductParams& params);
+int64_t products_shared(const ProductParams& params);
 int64_t gradient_scratch(const GradientParams& params);
 int64_t gradient_sums(const GradientParams& params);
 void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias,

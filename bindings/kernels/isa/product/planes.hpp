@@ -5,9 +5,22 @@
 
 namespace dgo::DGO_ISA {
 
+// One of the equal parts of something.
+struct Part {
+    int64_t number, count;
+
+    // Returns the first of `all` items that belong to the part, a multiple of `step`.
+    int64_t begin(int64_t all, int64_t step = 1) const { return all / step * number / count * step; }
+    int64_t end(int64_t all, int64_t step = 1) const {
+        return number + 1 == count ? all : Part{number + 1, count}.begin(all, step);
+    }
+};
+
+// Transforms the windows of tiles [first, first + count) into scratch.left: a part of each run.
 template <class From, class To>
-void transform_windows(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
+void transform_windows(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count, Part part,
                        const char* src, SpreadFn<From, To> transform, const ProductScratch& scratch) {
+    const int64_t begin = part.begin(params.src.run, kRunStep), end = part.end(params.src.run, kRunStep);
     const int64_t stride = left_stride(params), depth = params.src.fold * left_depth(params);
     const Windows<From, To> windows{params.src,
                                     src,
@@ -21,20 +34,25 @@ void transform_windows(const ProductParams& params, const TargetGroup& group, in
     To* left = reinterpret_cast<To*>(scratch.left);
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for (int64_t run = 0; run < params.src.runs; ++run) {
-            windows.to(left + t * stride + run * depth, p, n, run, 0, params.src.run);
+            windows.to(left + t * stride + run * depth + begin, p, n, run, begin, end - begin);
         }
     });
 }
 
-// Computes columns [column, column + columns) of every plane into scratch.result, by a set that multiplies words.
-inline void multiply_by_set(const ProductParams& params, const TargetGroup& group, int64_t column, int64_t columns,
-                            int64_t count, const char* packed, const ProductScratch& scratch) {
+// Planes [begin, end) of a product.
+struct PlaneRange {
+    int64_t begin, end;
+};
+
+// Computes columns [column, column + columns) of some planes into scratch.result, by a set that multiplies words.
+inline void multiply_by_set(const ProductParams& params, const TargetGroup& group, PlaneRange planes, int64_t column,
+                            int64_t columns, int64_t count, const char* packed, const ProductScratch& scratch) {
     const Dot& dot = *params.dot;
     const int64_t depth = left_depth(params), segments = params.src.segments, stride = left_stride(params);
     const int64_t unit = kDotColumns * dot.unit * dot.item, segment = ceil_div(params.src.channels, dot.unit) * unit;
     const int64_t panels = ceil_div(group_columns(params, group), kDotColumns);
     DotTerm* const terms = scratch.dot_terms;
-    for (int p = 0; p < params.planes; ++p) {
+    for (int64_t p = planes.begin; p < planes.end; ++p) {
         const char* left = reinterpret_cast<const char*>(scratch.left) + p * left_plane(params) * dot.item;
         for (int64_t n = 0; n < columns; n += kDotColumns) {
             int64_t some = 0;

@@ -12,9 +12,9 @@ namespace dgo::DGO_ISA {
 // Elements of a run below which results are put together to whole lines before they are written.
 constexpr int64_t kLineRun = 64;
 
-// Floats of one plane of a block's results, up to the last row of a register tile.
+// Floats of one plane of the results of a block, or of all tiles, up to the last row of a register tile.
 inline int64_t result_stride(const ProductParams& params) {
-    return plane_stride(round_up(params.block, kTileRows) * kFilterChunk);
+    return plane_stride(round_up(larger(params.block, params.shared), kTileRows) * kFilterChunk);
 }
 
 constexpr int64_t kNearRuns = 16;
@@ -85,7 +85,7 @@ inline int64_t found_tiles(const ProductParams& params) { return params.strips ?
 
 // Returns the elements (f32, or bf16 with a dot) from one plane of the left factor to the next.
 inline int64_t left_plane(const ProductParams& params) {
-    const int64_t elements = found_tiles(params) * left_stride(params);
+    const int64_t elements = larger(found_tiles(params), params.shared) * left_stride(params);
     return params.dot != nullptr ? 2 * plane_stride(ceil_div(elements, 2)) : plane_stride(elements);
 }
 
@@ -158,10 +158,11 @@ inline ProductScratch divide(const ProductParams& params, char* memory) {
     scratch.bias = carver.take(params.channel_groups * params.dst.run + kLanes);
     scratch.trash = carver.take(kFilterChunk + kLanes);
     scratch.wide = carver.take(widest);
-    scratch.left = carver.take(left_floats(params));
+    const bool shared = params.shared > 0;
+    scratch.left = carver.take(shared ? 0 : left_floats(params));
     const int64_t staged = in_place(params) ? kStagedRows * kStagedColumns : 0;
-    scratch.result =
-        carver.take((params.strips ? staged : larger(params.planes * result_stride(params), staged)) + kLanes);
+    const int64_t results = params.strips || shared ? 0 : params.planes * result_stride(params);
+    scratch.result = carver.take(larger(results, staged) + kLanes);
     scratch.columns_bias = carver.take(in_place(params) ? kStagedColumns : 0);
     const bool lines = params.dst.gapless && !params.strips;
     scratch.lines = carver.take(lines ? outputs * (params.block * smaller(params.dst.run, kLineRun) + kLanes) : 0);
