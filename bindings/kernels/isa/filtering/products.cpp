@@ -141,7 +141,7 @@ void write_slice(const ProductParams& params, const FilterImage& image, const Ta
         char* moved = dst;
         for (const int64_t stop = t + m; t < stop; ++t, moved += step) {
             // Fetches the lines of the results, for which stores would wait one after the other.
-            for (int64_t i = 0; t + 1 < stop && !later && image.run <= kLineRun && i < outputs; ++i) {
+            for (int64_t i = 0; t + 1 < stop && !later && i < outputs; ++i) {
                 const char* next = reinterpret_cast<const char*>(to[i]) + step;
                 for (int64_t c = 0; c < slice.count * image.item; c += 64) __builtin_prefetch(next + c, 1);
             }
