@@ -38,7 +38,7 @@ constexpr double kDotRate = 8;  // how many times as fast products of bf16 are a
 constexpr int64_t kStageBytes = 1024 * 1024;  // shared tiles for each thread, in the second cache levels of all
 constexpr double kBarrier = 1e5, kBarrierOfThread = 3e3;  // multiplications that threads waiting for each other cost
 constexpr int64_t kStageTasks = 2;  // of a thread, before and after products
-constexpr double kStagesGain = 0.85;  // stages take less than so much of the seconds of whole tasks
+constexpr double kStagesGain = 0.7;  // stages take less than so much of the seconds of whole tasks
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
 
 const FilterCode& code() { return vector_code().filter; }
