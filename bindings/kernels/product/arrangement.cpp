@@ -61,12 +61,21 @@ TargetGroups groups_of(const FilterLayout& layout, unsigned apart) {
     return result;
 }
 
+// Returns the axes, a bit for each, that have several groups if these are apart.
+unsigned divisible_axes(const FilterLayout& layout) {
+    unsigned axes = 0;
+    for (int a = 0; a < kFilterAxes; ++a) axes |= axis_groups(layout.axes[a], true).size() > 1 ? 1u << a : 0;
+    return axes;
+}
+
 // Returns the axes, a bit for each, on which groups are apart. A window is transformed once per group: groups apart
 // must save more products than their transforms cost.
 unsigned cheapest_groups(const FilterLayout& layout, int64_t rows, int64_t columns, const PanelSizes& of) {
+    const unsigned divisible = divisible_axes(layout);
     unsigned best = 0;
     double best_cost = -1;
-    for (unsigned apart = 0; apart < 1u << kFilterAxes; ++apart) {
+    for (unsigned apart = 0; divisible != 0 && apart < 1u << kFilterAxes; ++apart) {
+        if ((apart & ~divisible) != 0) continue;
         TargetGroups groups = groups_of(layout, apart);
         double cost = 0;
         for (size_t g = 0; g < groups.groups.size(); ++g) {
@@ -117,6 +126,13 @@ FilterLayout large(const FilterProblem& problem, FilterDirection direction) {
         larger.out[a] += more * problem.stride[a];
     }
     return layout_of(axes_refusal(larger).empty() ? larger : problem, direction);
+}
+
+// Returns the axes, a bit for each, on which groups are apart; fprop has one target, which is one group.
+unsigned axes_apart(const FilterProblem& problem, FilterDirection direction, const FilterLayout& layout, int64_t rows,
+                    int64_t columns, const PanelSizes& of) {
+    if (direction == FilterDirection::fprop) return 0;
+    return cheapest_groups(problem.any_size ? large(problem, direction) : layout, rows, columns, of);
 }
 
 }  // namespace
@@ -183,9 +199,7 @@ Arrangement::Arrangement(const FilterProblem& problem, FilterDirection direction
     : layout(layout_of(problem, direction)),
       rows(direction == FilterDirection::dgrad ? problem.in_channels : problem.out_channels),
       columns(direction == FilterDirection::dgrad ? problem.out_channels : problem.in_channels), panels(of),
-      groups(packed_groups(layout, rows, columns,
-                           cheapest_groups(problem.any_size ? large(problem, direction) : layout, rows, columns, of),
-                           of)) {}
+      groups(packed_groups(layout, rows, columns, axes_apart(problem, direction, layout, rows, columns, of), of)) {}
 
 int64_t Arrangement::packed_size(const FilterProblem& problem) const {
     return checked_product("filter product", {problem.groups, groups.packed});
