@@ -5,8 +5,9 @@ Rows are indices of the first spatial axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import gcd, prod
 from operator import mul
 from typing import Any, NamedTuple
@@ -16,11 +17,14 @@ from ..algorithms import choice
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision
 from ..convolution.problem import ConvProblem, at_values
+from ..cost import model as cost
 from ..ir.env import Env
+from ..once import once
 from ..program import epilogue as post
 from ..program.program import View
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
+_ALIGNED = 64  # bytes
 
 
 class Part(NamedTuple):
@@ -29,6 +33,21 @@ class Part(NamedTuple):
     rows: int
     seen: int
     padding: int
+
+
+class Rows(NamedTuple):
+    """Tells how the rows of a layer's target depend on those of its source; `nbytes`: of a row of the target."""
+
+    target: int
+    source: int
+    stride: int
+    reach: int
+    padding: int
+    nbytes: int
+
+    def inner(self, count: int) -> int:
+        """Returns how many rows of the source `count` neighbouring rows of the target depend on, padding included."""
+        return (count - 1) * self.stride + self.reach
 
 
 @dataclass(frozen=True)
@@ -52,14 +71,11 @@ class Layer:
     def target(self) -> View:
         return self.problem.y
 
-    @property
-    def rows(self) -> int:
-        return self.problem.geometry.y[0]
-
-    @property
-    def _reach(self) -> int:
+    @once
+    def rows(self) -> Rows:
         g = self.problem.geometry
-        return g.dilations[0] * (g.kernel[0] - 1) + 1
+        reach = g.dilations[0] * (g.kernel[0] - 1) + 1
+        return Rows(g.y[0], g.x[0], g.strides[0], reach, g.pads_begin[0], row_bytes(self.target))
 
     def at_values(self) -> Layer:
         """Returns the layer with the values that its sizes have in a trace; itself where none is open."""
@@ -77,34 +93,102 @@ class Layer:
     def _scale(self, env: Env) -> float:
         return 1.0 if self.decision.measured else choice.scale(self.problem, env)
 
-    def inner(self, count: int) -> int:
-        """Returns how many rows of the source `count` neighbouring rows of the target depend on, padding included."""
-        return (count - 1) * self.problem.geometry.strides[0] + self._reach
-
-    def seen(self, rows: range) -> range:
-        """Returns the rows of the source that these rows of the target depend on."""
-        g = self.problem.geometry
-        stride, pad = g.strides[0], g.pads_begin[0]
-        end = (rows.stop - 1) * stride - pad + self._reach
-        return range(max(rows.start * stride - pad, 0), min(end, g.x[0]))
-
-    def padding(self, rows: range) -> int:
-        """Returns how many rows of padding before the source these rows of the target depend on."""
-        return max(self.problem.geometry.pads_begin[0] - rows.start * self.problem.geometry.strides[0], 0)
-
     def cut(self, part: Part, source: View, target: View, epilogue: post.Epilogue) -> ConvProblem:
         """Returns the problem that computes a part of one image: from `source`, the rows `seen`, to `target`."""
         g = self.problem.geometry
-        end = self.inner(part.rows) - part.padding - part.seen
+        end = self.rows.inner(part.rows) - part.padding - part.seen
         first = {"y": part.rows, "x": part.seen, "pads_begin": part.padding, "pads_end": end, "output_padding": 0}
         lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
         geometry = replace(g, batch=1, **lists)
         return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
 
 
-def rows_of_a_band(chain: Sequence[Layer]) -> int:
+class Run(NamedTuple):
+    """A part of the layer of this number, which a band computes.
+
+    `first`: its first row of the target, and of the source. `held`: the first row that the band has of each target.
+    """
+
+    layer: int
+    part: Part
+    first: tuple[int, int]
+    held: Sequence[int]
+
+
+class Kept(NamedTuple):
+    """Rows of the result of the layer of this number, which a band takes over from the band before.
+
+    They lie at row `at` of the result in scratch, and are moved to the front by `shift` rows, which is at least `rows`.
+    """
+
+    layer: int
+    rows: int
+    at: int
+    shift: int
+
+
+class Tiling:
+    """Divides the rows of a chain of layers into bands.
+
+    Attributes:
+        count: rows of a band of the last result; 0 where not even one fits the near caches.
+        starts: the byte offsets at which results between layers begin in a thread's scratch, and where they end.
+        ranges: of an image, lists of what is computed and moved; each is the work of one task, band by band.
+    """
+
+    def __init__(self, chain: Sequence[Rows], images: int, threads: int) -> None:
+        self.chain, self.images = chain, images
+        self.count = rows_of_a_band(chain)
+        sizes = map(mul, rows_between(chain, self.count), [rows.nbytes for rows in chain])
+        self.starts = [0, *accumulate(cost.padded(size, _ALIGNED) for size in sizes)]
+        rows, each = chain[-1].target, parts_of_rows(chain, images, self.count, threads) if self.count else 0
+        self.ranges = [
+            list(_steps(chain, range(rows * part // each, rows * (part + 1) // each), self.count))
+            for part in range(each)
+        ]
+
+    def parts(self) -> list[tuple[int, Part]]:
+        """Returns the parts of layers that differ, each with the number of its layer, in the order of their use."""
+        return list(dict.fromkeys(step[:2] for steps in self.ranges for step in steps if isinstance(step, Run)))
+
+
+def _steps(chain: Sequence[Rows], rows: range, count: int) -> Iterator[Run | Kept]:
+    """Yields what computes a range of rows of the last result, band by band.
+
+    Rows that the band before has computed are not computed again.
+    """
+    last = len(chain) - 1
+    # of each target, the first row that the band has, and where its rows end
+    begins, ends = [0] * len(chain), [0] * len(chain)
+    for begin in range(rows.start, rows.stop, count):
+        end = min(begin + count, rows.stop)
+        begins[last] = begin
+        band: list[Run | Kept] = []  # the last step first
+        held: list[int] = []
+        kept: list[Kept] = []
+        for i in range(last, -1, -1):
+            if begin >= end:
+                band += kept
+                break
+            _, source, stride, reach, padding, _ = chain[i]
+            first = begin * stride - padding
+            start, stop = max(first, 0), min((end - 1) * stride - padding + reach, source)
+            band.append(Run(i, Part(end - begin, max(stop - start, 0), max(-first, 0)), (begin, start), held))
+            band += kept
+            if i > 0:
+                before, known = begins[i - 1], ends[i - 1]
+                begins[i - 1], ends[i - 1] = start, stop
+                shift = start - before
+                rest = range(start, known, shift) if shift > 0 else ()
+                kept = [Kept(i - 1, min(shift, known - row), row - before, shift) for row in rest][::-1]
+                begin, end = max(start, known), stop
+        held += begins
+        yield from reversed(band)
+
+
+def rows_of_a_band(chain: Sequence[Rows]) -> int:
     """Returns how many rows of the last result a band has so that it fits the near caches; 0 if not even one fits."""
-    rows, bytes_of_rows = chain[-1].rows, [row_bytes(layer.target) for layer in chain[:-1]]
+    rows, bytes_of_rows = chain[-1].target, [layer.nbytes for layer in chain[:-1]]
     # each further row of the last result adds the same number of bytes
     first, second = (sum(map(mul, rows_between(chain, count), bytes_of_rows)) for count in (1, 2))
     if first > NEAR:
@@ -113,7 +197,7 @@ def rows_of_a_band(chain: Sequence[Layer]) -> int:
     return -(-rows // -(-rows // count))
 
 
-def rows_between(chain: Sequence[Layer], count: int) -> list[int]:
+def rows_between(chain: Sequence[Rows], count: int) -> list[int]:
     """Returns, for each result between layers, how many of its rows `count` rows of the last result depend on."""
     counts = []
     for layer in reversed(chain[1:]):
@@ -122,10 +206,9 @@ def rows_between(chain: Sequence[Layer], count: int) -> list[int]:
     return counts[::-1]
 
 
-def parts_of_rows(chain: Sequence[Layer], count: int, threads: int) -> int:
+def parts_of_rows(chain: Sequence[Rows], images: int, count: int, threads: int) -> int:
     """Returns into how many parts the rows of an image are divided, so that all threads have work."""
-    images, rows = chain[-1].target.shape[0], chain[-1].rows
-    return min(threads // gcd(images, threads), -(-rows // count))
+    return min(threads // gcd(images, threads), -(-chain[-1].target // count))
 
 
 def row_bytes(view: View) -> int:

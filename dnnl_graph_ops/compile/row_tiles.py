@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
-from operator import mul
 from typing import Any, NamedTuple
 
 from .. import dtypes
@@ -17,13 +15,15 @@ from ..program import epilogue as post
 from ..program.program import Buffer, KernelStep, Place, Program, Step, View
 from ..symbolic import kernels
 from . import bands
-from .bands import Layer, Part
+from .bands import Kept, Layer, Part, Tiling
 
 _ALIGNED = 64  # bytes
 # operands that are no view: the thread's scratch, and the last result
 _SCRATCH, _RESULT = -1, -2
-# a call of a kernel: the kernel's number in `RowTiles.kernels`, and the number and byte offset of each operand
+# a call of a kernel: the kernel's number, and the number and byte offset of each operand
 _Placed = tuple[int, list[tuple[int, int]]]
+# of an operand: its number, and the fields of `Operand` but for the first one
+Numbered = tuple[int, int, int, int, bool, int | None]
 Packing = dict[tuple[Hashable, tuple[View, ...]], KernelStep]
 
 
@@ -43,11 +43,11 @@ class Operand(NamedTuple):
     held: int | None = None
 
 
-class _Call(NamedTuple):
-    """Describes a call of a kernel, by its number in `RowTiles.kernels`, on the rows of a band."""
+class Call(NamedTuple):
+    """Describes a call of a kernel on the rows of a band."""
 
-    kernel: int
-    operands: tuple[tuple[int, Operand], ...]  # each with its number
+    kernel: Any
+    operands: Sequence[Numbered]
     label: str
 
 
@@ -140,129 +140,36 @@ def _as_calls(steps: Sequence[Step], moving: Mapping[Buffer, Operand], end: int)
 
 
 class RowTiles:
-    """Makes the kernels of a chain of layers, and the tasks that call them: lists of calls, each run by one thread."""
+    """Makes the kernels of a chain of layers, each for a part of one; `complete`: whether bands can be computed."""
 
-    def __init__(
-        self,
-        program: Program,
-        chain: Sequence[Layer],
-        env: Env,
-        packing: Packing,
-        again: Callable[[int, Part, Sequence[int]], Lowered | None] = lambda i, part, starts: None,
-    ) -> None:
+    def __init__(self, program: Program, chain: Sequence[Layer], env: Env, packing: Packing) -> None:
         self.program, self.chain = program, chain
         self.env = replace(env, threads=1)
         self.threads = env.threads
-        self.again = again
-        self.kernels: list[Any] = []
         self.fixed: list[KernelStep] = []
         self.reads: list[View] = []
         self.numbers: dict[tuple[Any, ...], int] = {}  # of reads, as a view is compared slowly
-        self.parts: dict[tuple[int, Part], list[_Call]] = {}
-        self.copies: dict[int, int] = {}
         self.packing = dict(packing)
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
-        self.tasks: list[list[_Placed]] = []
-        self.row_bytes = [bands.row_bytes(layer.target) for layer in chain[:-1]]
-        self.count = bands.rows_of_a_band(chain)
-        # the byte offsets at which results between layers begin in a thread's scratch, and where they end
-        sizes = map(mul, bands.rows_between(chain, self.count), self.row_bytes)
-        self.starts = [0, *accumulate(cost.padded(size, _ALIGNED) for size in sizes)]
-        self.complete = self.count > 0 and self._all_parts()
+        self.tiling = Tiling([layer.rows for layer in chain], chain[-1].target.shape[0], env.threads)
+        self.calls: dict[tuple[int, Part], list[Call]] = {}
+        self.complete = self.tiling.count > 0 and all(self._lower(i, part) for i, part in self.tiling.parts())
 
-    # -- how rows are divided ---------------------------------------------------------------------------------
-
-    def _tasks(self) -> Iterator[tuple[int, range]]:
-        """Yields an image and a range of rows of the last result for each task, which computes them band by band."""
-        images, rows = self.chain[-1].target.shape[0], self.chain[-1].rows
-        each = bands.parts_of_rows(self.chain, self.count, self.threads)
-        for image in range(images):
-            for part in range(each):
-                yield image, range(rows * part // each, rows * (part + 1) // each)
-
-    def _bands(self, rows: range) -> Iterator[list[tuple[range, range, range]]]:
-        """Yields for each band, by layer, ranges of target rows: to compute, held by the band before, and needed.
-
-        Needed rows that the band before has computed are not computed again.
-        """
-        held = [range(0)] * len(self.chain)
-        for start in range(rows.start, rows.stop, self.count):
-            new = range(start, min(start + self.count, rows.stop))
-            band = [(new, new, new)]
-            for i in range(len(self.chain) - 2, -1, -1):
-                before = held[i]
-                if len(new):
-                    held[i] = self.chain[i + 1].seen(new)
-                    new = range(max(held[i].start, before.stop), held[i].stop)
-                band.append((new, before, held[i]))
-            yield band[::-1]
-
-    # -- kernels ----------------------------------------------------------------------------------------------
-
-    def _all_parts(self) -> bool:
-        """Fills `tasks` and the kernels that they call; returns False if some layer cannot be computed by bands."""
-        for image, rows in self._tasks():
-            task: list[_Placed] = []
-            for band in self._bands(rows):
-                held = [needed.start for *_, needed in band]
-                for i, (new, before, needed) in enumerate(band):
-                    if i < len(self.row_bytes) and needed.start > before.start:
-                        task += self._kept(i, before, needed)
-                    if not new:
-                        continue
-                    seen = self.chain[i].seen(new)
-                    calls = self._part(i, Part(len(new), len(seen), self.chain[i].padding(new)))
-                    if calls is None:
-                        return False
-                    first = new.start, seen.start
-                    task += [(call.kernel, _placed(call.operands, image, first, held)) for call in calls]
-            self.tasks.append(task)
-        return True
-
-    def _kept(self, i: int, before: range, now: range) -> Iterator[_Placed]:
-        """Yields calls that copy rows of the i-th result between layers, kept for the next band, to its first rows.
-
-        Each call copies at most `shift` rows, so that its source and target do not overlap.
-        """
-        shift, size = now.start - before.start, self.row_bytes[i]
-        for row in range(now.start, before.stop, shift):
-            count = min(shift, before.stop - row) * size
-            if count not in self.copies:
-                code = dtypes.CODES[self.chain[i].target.dtype]
-                elements = count // dtypes.itemsize(self.chain[i].target.dtype)
-                self.copies[count] = self._number(kernels.copy((elements,), code, (1,), code, (1,)))
-            source = self.starts[i] + (row - before.start) * size
-            yield self.copies[count], [(_SCRATCH, source), (_SCRATCH, source - shift * size)]
-
-    def _number(self, kernel: Any) -> int:
-        self.kernels.append(kernel)
-        return len(self.kernels) - 1
-
-    def _part(self, i: int, part: Part) -> list[_Call] | None:
-        """Returns the calls that compute a part of the i-th layer; None if it cannot be computed by bands."""
-        if (i, part) not in self.parts:
-            if not part.seen:
-                return None
-            lowered = self.again(i, part, self.starts) or lowered_part(
-                self.program, self.chain, i, part, self.starts, self.env
-            )
-            if lowered is None:
-                return None
-            self.parts[i, part] = self._numbered(lowered)
-        return self.parts[i, part]
-
-    def _numbered(self, lowered: Lowered) -> list[_Call]:
-        """Returns the calls of a part with numbers of their kernels and operands."""
+    def _lower(self, i: int, part: Part) -> bool:
+        """Adds the calls that compute a part of the i-th layer; returns False if it cannot be computed by bands."""
+        lowered = lowered_part(self.program, self.chain, i, part, self.tiling.starts, self.env) if part.seen else None
+        if lowered is None:
+            return False
         for step in lowered.before:
             self._run_before(step)
-        calls = []
-        for kernel, operands, label in lowered.calls:
-            numbered = ((self._read(o.what) if isinstance(o.what, View) else o.what, o) for o in operands)
-            calls.append(_Call(self._number(kernel), tuple(numbered), label))
+        self.calls[i, part] = [
+            Call(kernel, [(self._number(operand.what), *operand[1:]) for operand in operands], label)
+            for kernel, operands, label in lowered.calls
+        ]
         self.room = max(self.room, lowered.room)
-        return calls
+        return True
 
     def _run_before(self, step: KernelStep) -> None:
         """Adds a step to those that run once before all bands.
@@ -279,13 +186,18 @@ class RowTiles:
         for mine, theirs in zip(step.writes, other.writes, strict=True):
             self.same[mine.buffer] = theirs.buffer
 
-    def _read(self, view: View) -> int:
-        buffer = self.same.get(view.buffer)
-        view = view if buffer is None else replace(view, buffer=buffer)
-        key = id(view.buffer), view.offset, view.shape, view.strides
-        number = self.numbers.get(key)
-        if number is None:
-            number = self.numbers[key] = len(self.reads)
+    def known(self, view: View) -> int | None:
+        """Returns the number of a view among `reads`; None where it is none of them."""
+        return self.numbers.get(_key(view))
+
+    def _number(self, what: View | int) -> int:
+        """Returns the number of an operand; a view that is new is added to `reads`."""
+        if isinstance(what, int):
+            return what
+        buffer = self.same.get(what.buffer)
+        view = what if buffer is None else replace(what, buffer=buffer)
+        number = self.numbers.setdefault(_key(view), len(self.reads))
+        if number == len(self.reads):
             self.reads.append(view)
         return number
 
@@ -293,17 +205,13 @@ class RowTiles:
 
     def kernel(self) -> Any:
         """Returns the kernel of the step; operands are the views `reads`, scratch, and the last result."""
-        numbers = {_SCRATCH: len(self.reads), _RESULT: len(self.reads) + 1}
-        tasks = [
-            [(kernel, [(numbers.get(n, n), at) for n, at in operands]) for kernel, operands in task]
-            for task in self.tasks
-        ]
-        return kernels.row_tiling(self.kernels, tasks, len(self.reads) + 2, self.scratch_bytes, self.threads)
+        types = [layer.target.dtype for layer in self.chain]
+        return kernel_of(self.tiling, self.calls, types, len(self.reads), self.scratch_bytes, self.threads)
 
     @property
     def scratch_bytes(self) -> int:
         """Returns the bytes of scratch of each thread."""
-        return self.starts[-1] + self.room
+        return self.tiling.starts[-1] + self.room
 
     def replace_steps(self, kernel: Any, traced: Sequence[Layer]) -> None:
         """Replaces the program's steps of the layers by one step, with the steps that run once before it.
@@ -319,7 +227,7 @@ class RowTiles:
         scratch = program.scratch((max(self.scratch_bytes // 4, 1) * self.threads,), "f32")
         gone = self._of_rows(groups)
         # the calls of one band
-        by_layer = {i: calls for (i, *_), calls in self.parts.items()}
+        by_layer = {i: calls for (i, _), calls in self.calls.items()}
         label = " | ".join(call.label for i in range(len(self.chain)) for call in by_layer[i])
         writes = scratch, traced[-1].target
         symbolic = dict(zip(outside_views(self.chain), outside_views(traced), strict=True))
@@ -356,20 +264,70 @@ class RowTiles:
         return gone[::-1]
 
 
-def _placed(
-    operands: Sequence[tuple[int, Operand]], image: int, first: tuple[int, int], held: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Returns numbers and byte offsets of operands for an image.
+def kernel_of(
+    tiling: Tiling,
+    calls: Mapping[tuple[int, Part], Sequence[Call]],
+    types: Sequence[str],
+    reads: int,
+    scratch_bytes: int,
+    threads: int,
+) -> Any:
+    """Returns the kernel that computes a chain of layers by bands.
+
+    `calls`: of each part. `types`: the dtypes of the layers' targets. `reads`: how many operands the kernel reads; they
+    are followed by scratch, of `scratch_bytes` for each thread, and the last result.
+    """
+    names = {_SCRATCH: reads, _RESULT: reads + 1}
+    every: list[Any] = []  # kernels by their numbers
+    numbered: dict[tuple[int, Part], list[tuple[int, list[Numbered]]]] = {}
+    copies: dict[int, int] = {}
+
+    def move(kept: Kept) -> _Placed:
+        size = tiling.chain[kept.layer].nbytes
+        count = kept.rows * size
+        if count not in copies:
+            copies[count] = len(every)
+            code, items = dtypes.CODES[types[kept.layer]], count // dtypes.itemsize(types[kept.layer])
+            every.append(kernels.copy((items,), code, (1,), code, (1,)))
+        source = tiling.starts[kept.layer] + kept.at * size
+        return copies[count], [(reads, source), (reads, source - kept.shift * size)]
+
+    def runs_of(layer: int, part: Part) -> list[tuple[int, list[Numbered]]]:
+        runs = numbered.get((layer, part))
+        if runs is None:
+            runs = numbered[layer, part] = []
+            for kernel, operands, _ in calls[layer, part]:
+                runs.append((len(every), [(names.get(operand[0], operand[0]), *operand[1:]) for operand in operands]))
+                every.append(kernel)
+        return runs
+
+    tasks = []
+    for image in range(tiling.images):
+        for steps in tiling.ranges:
+            task: list[_Placed] = []
+            for step in steps:
+                if isinstance(step, Kept):
+                    task.append(move(step))
+                    continue
+                layer, part, first, held = step
+                for number, operands in runs_of(layer, part):
+                    task.append((number, [_place(operand, image, first, held) for operand in operands]))
+            tasks.append(task)
+    return kernels.row_tiling(every, tasks, reads + 2, scratch_bytes, threads)
+
+
+def _key(view: View) -> tuple[Any, ...]:
+    return id(view.buffer), view.offset, view.shape, view.strides
+
+
+def _place(operand: Numbered, image: int, first: tuple[int, int], held: Sequence[int]) -> tuple[int, int]:
+    """Returns the number and the byte offset of an operand for an image.
 
     `first`: the first rows of the layer's target and source. `held`: those of results between layers in the band.
     """
-    return [
-        (
-            number,
-            offset + image * by_image + (first[of_source] - (0 if number_held is None else held[number_held])) * by_row,
-        )
-        for number, (_, offset, by_image, by_row, of_source, number_held) in operands
-    ]
+    number, offset, by_image, by_row, of_source, between = operand
+    row = first[of_source] - (0 if between is None else held[between])
+    return number, offset + image * by_image + row * by_row
 
 
 def outside_views(chain: Sequence[Layer]) -> list[View]:

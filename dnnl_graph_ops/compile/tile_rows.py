@@ -142,7 +142,7 @@ def saving(chain: Sequence[Layer], env: Env) -> float:
     the near caches, or not even one row fits into them, 0 is returned.
     """
     beyond = sum(max(cost.nbytes(layer.target) - bands.NEAR * env.threads, 0) for layer in chain[:-1])
-    count = bands.rows_of_a_band(chain) if beyond else 0
+    count = bands.rows_of_a_band([layer.rows for layer in chain]) if beyond else 0
     if not count:
         return 0.0
     alone = sum(layer.chosen(env) for layer in chain)
@@ -155,14 +155,15 @@ def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
 
     The estimate includes rows that several threads compute, and the time of threads that have fewer parts than others.
     """
-    images, each = chain[-1].target.shape[0], bands.parts_of_rows(chain, count, env.threads)
+    images, rows = chain[-1].target.shape[0], [layer.rows for layer in chain]
+    each = bands.parts_of_rows(rows, images, count, env.threads)
     seconds = chain[-1].by_rows(env)
     moved = max(sum(cost.nbytes(layer.problem.w) for layer in chain) - bands.NEAR, 0)
     for layer, after in pairwise(chain):
         # rows of the result between them that two neighbouring bands both read
-        overlap = max(after.inner(1) - after.problem.geometry.strides[0], 0)
-        seconds += layer.by_rows(env) * (1 + (each - 1) * overlap / layer.rows)
-        moved += overlap * bands.row_bytes(layer.target)
-    seconds += images * -(-chain[-1].rows // count) * (moved * _MOVED + len(chain) * _CALL) / env.threads
+        overlap = max(after.rows.reach - after.rows.stride, 0)
+        seconds += layer.by_rows(env) * (1 + (each - 1) * overlap / layer.rows.target)
+        moved += overlap * layer.rows.nbytes
+    seconds += images * -(-rows[-1].target // count) * (moved * _MOVED + len(chain) * _CALL) / env.threads
     turns = -(-images * each // env.threads)
     return seconds * turns * env.threads / (images * each)

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain as joined
 from typing import Any
 
 from .._core import Formula
 from ..algorithms.lower import Decision
 from ..convolution.problem import ConvProblem, Sizes
 from ..program import epilogue as post
-from ..program.program import Ints, Program, View
+from ..program.program import Buffer, Ints, Program, View
 from ..symbolic import Trace, formula, plain
-from .bands import Layer, Part
-from .row_tiles import Lowered, Operand, RowTiles, lowered_part, outside_views
+from .bands import Layer, Part, Rows, Tiling
+from .row_tiles import Call, Numbered, RowTiles, kernel_of, lowered_part, outside_views
 
 _UNDECIDED = Decision("", "")
 _VARYING = ("batch", "y", "x", "pads_begin", "pads_end", "output_padding")
-# of a trace's dims for a part of a layer: its rows, rows of the source and padding, and byte offsets in scratch
-_MOST = 1 << 40
+# of a trace's dims for a part of a layer: its least rows, rows of the source and padding; the most, and byte offsets
+_LEAST, _MOST = Part(1, 1, 0), 1 << 40
+
+
+# of each call the label, and of its operands the numbers, whether rows are the source's, and what holds them
+_Pattern = list[tuple[str, list[tuple[int, bool, int | None]]]]
+# the calls that compute a part, and the bytes of scratch that they need
+_Calls = tuple[list[Call], int]
 
 
 class Tiled:
@@ -30,16 +37,27 @@ class Tiled:
 
     def __init__(self, trace: Trace, tiles: RowTiles, chain: Sequence[Layer]) -> None:
         self.chain = tuple(replace(layer, decision=_UNDECIDED) for layer in tiles.chain)
-        self.env = replace(tiles.env, threads=tiles.threads)
+        self.env, self.threads = tiles.env, tiles.threads
         self.packing = tiles.packing
-        self.reads = tuple(view.buffer for view in tiles.reads)
-        self.sizes = tuple(map(_sizes_of, chain))
+        self.types = [layer.target.dtype for layer in chain]
+        self.reads = len(tiles.reads)
+        # numbers of what parts read: views outside by layer, and whole buffers
+        outside = [outside_views((layer,)) for layer in tiles.chain]
+        self.outside = [[tiles.known(view) for view in views] for views in outside]
+        numbers: dict[int, View] = {}
+        for number, view in zip(joined.from_iterable(self.outside), outside_views(chain), strict=True):
+            # they have one number for other sizes as well: the comparison adds its conditions
+            if number is not None and numbers.setdefault(number, view) != view:
+                raise RuntimeError("views are one in a trace, but differ in its sizes")
+        seen = {id(view) for views in outside for view in views}
+        self.whole = {view.buffer: number for number, view in enumerate(tiles.reads) if id(view) not in seen}
+        rows = tuple(tuple(layer.rows) for layer in chain)
+        self.sizes: tuple[Any, ...] = rows, chain[-1].target.shape[0], tuple(map(_sizes_of, chain))
         self.formulas: list[list[tuple[Formula, _Pattern]]] = [[] for _ in chain]
-        values = [dim.value for dim in trace.dims]
-        outside = [outside_views((layer,)) for layer in self.chain]
-        for i, part in tiles.parts:
-            if self._evaluated(outside[i], i, values, part, tiles.starts) is None:
-                part_formula = _formula(trace, tiles, chain, i, part)
+        values, starts = [dim.value for dim in trace.dims], tiles.tiling.starts
+        for i, part in tiles.calls:
+            if self._evaluated(i, (*values, *part, *_starts(starts, i))) is None:
+                part_formula = self._formula(trace, tiles.program, chain, i, part, starts)
                 if part_formula is not None:
                     self.formulas[i].append(part_formula)
 
@@ -54,7 +72,7 @@ class Tiled:
             if all(view.is_constant for view in step.writes)
         }
         buffers = [view.buffer for step in self.packing.values() for view in (*step.reads, *step.writes)]
-        buffers += self.reads
+        buffers += self.whole
         for problem in (layer.problem for layer in self.chain):
             views = (problem.x, problem.y, problem.w, problem.bias, *post.views(problem.epilogue))
             buffers += (view.buffer for view in views if view is not None)
@@ -64,39 +82,99 @@ class Tiled:
 
     def of(self, dims: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, int] | None:
         """Returns the kernel for the values of `dims` and of `sizes`, and its bytes of scratch; None if it has none."""
-        chain = [_layer_of(layer, values) for layer, values in zip(self.chain, sizes, strict=True)]
-        outside = [outside_views((layer,)) for layer in chain]
-
-        def again(i: int, part: Part, starts: Sequence[int]) -> Lowered | None:
-            return self._evaluated(outside[i], i, dims, part, starts)
-
-        tiles = RowTiles(Program(), chain, self.env, self.packing, again)
-        if not tiles.complete or tiles.fixed or tuple(view.buffer for view in tiles.reads) != self.reads:
+        rows, images, layers = sizes
+        tiling = Tiling([Rows(*numbers) for numbers in rows], images, self.threads)
+        if not tiling.count:
             return None
-        return tiles.kernel(), max(tiles.scratch_bytes // 4, 1) * 4 * tiles.threads
+        chain: list[Layer] = []
+        calls: dict[tuple[int, Part], list[Call]] = {}
+        room = 0
+        for i, part in tiling.parts():
+            if not part.seen:
+                return None
+            computed = self._evaluated(i, (*dims, *part, *_starts(tiling.starts, i)))
+            if computed is None:
+                chain = chain or [_layer_of(layer, values) for layer, values in zip(self.chain, layers, strict=True)]
+                computed = self._lowered(Program(), chain, i, part, tiling.starts)
+                if computed is None:
+                    return None
+            calls[i, part], needed = computed
+            room = max(room, needed)
+        scratch_bytes = tiling.starts[-1] + room
+        kernel = kernel_of(tiling, calls, self.types, self.reads, scratch_bytes, self.threads)
+        return kernel, max(scratch_bytes // 4, 1) * 4 * self.threads
 
-    def _evaluated(
-        self, outside: Sequence[View], i: int, dims: Sequence[int], part: Part, starts: Sequence[int]
-    ) -> Lowered | None:
-        """Returns a part of the i-th layer, with these views outside, by the first formula that holds for it."""
+    def _evaluated(self, i: int, values: Sequence[int]) -> _Calls | None:
+        """Returns the calls of a part of the i-th layer by the first formula that holds for these values."""
         for part_formula, pattern in self.formulas[i]:
-            values = part_formula((*dims, *part, *_starts(starts, i)))
-            if values is None:
-                continue
-            kernels, places, room = values
-            calls = []
-            for kernel, (operands, label), offsets in zip(kernels, pattern, places, strict=True):
-                placed = []
-                for (what, *_, of_source, held), (at, by_image, by_row) in zip(operands, offsets, strict=True):
-                    view = outside[what] if isinstance(what, int) and what >= 0 else what
-                    placed.append(Operand(view, at, by_image, by_row, of_source, held))
-                calls.append((kernel, placed, label))
-            return Lowered(calls, [], room)
+            result = part_formula(values)
+            if result is not None:
+                made, places, room = result
+                calls = [
+                    Call(
+                        kernel,
+                        [(number, *place, *rest) for (number, *rest), place in zip(operands, offsets, strict=True)],
+                        label,
+                    )
+                    for kernel, (label, operands), offsets in zip(made, pattern, places, strict=True)
+                ]
+                return calls, room
         return None
 
+    def _lowered(
+        self, program: Program, chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int]
+    ) -> _Calls | None:
+        """Lowers a part of the i-th layer; None if this is not possible, or the step does not read what it reads."""
+        lowered = lowered_part(program, chain, i, part, starts, self.env)
+        if lowered is None:
+            return None
+        same: dict[Buffer, Buffer] = {}
+        for step in lowered.before:
+            other = self.packing.get((step.cache_key, step.reads))
+            if other is None:
+                return None
+            same.update((mine.buffer, theirs.buffer) for mine, theirs in zip(step.writes, other.writes, strict=True))
+        numbers = {id(view): number for view, number in zip(outside_views((chain[i],)), self.outside[i], strict=True)}
+        calls = []
+        for kernel, operands, label in lowered.calls:
+            numbered: list[Numbered] = []
+            for operand in operands:
+                number: int | None
+                if isinstance(operand.what, int):
+                    number = operand.what
+                else:
+                    buffer = operand.what.buffer
+                    number = numbers.get(id(operand.what), self.whole.get(same.get(buffer, buffer)))
+                if number is None:
+                    return None
+                numbered.append((number, *operand[1:]))
+            calls.append(Call(kernel, numbered, label))
+        return calls, lowered.room
 
-# of each call its operands, in which offsets are left open and views of the layer are numbers, and its label
-_Pattern = list[tuple[list[Operand], str]]
+    def _formula(
+        self, trace: Trace, program: Program, chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int]
+    ) -> tuple[Formula, _Pattern] | None:
+        """Returns the calls of a part as a formula of the trace's dims, rows and offsets, and the rest of them."""
+        rows: list[Any] = [trace.dim(value, low, _MOST) for value, low in zip(part, _LEAST, strict=True)]
+        places: list[Any] = [trace.dim(value, 0, _MOST) for value in _starts(starts, i)]
+        symbolic: list[Any] = [0] * len(chain)
+        if i > 0:
+            symbolic[i - 1] = places[0]
+        symbolic[i] = places[1]
+        if i < len(chain) - 1:
+            symbolic[-1] = places[2]
+        with trace.apart() as conditions:
+            computed = self._lowered(program, chain, i, Part(*rows), symbolic)
+        if computed is None:
+            return None
+        calls, room = computed
+        result = (
+            tuple(call.kernel for call in calls),
+            tuple(tuple(operand[1:4] for operand in call.operands) for call in calls),
+            room,
+        )
+        pattern = [(call.label, [(operand[0], *operand[4:]) for operand in call.operands]) for call in calls]
+        return formula(trace, [*trace.dims, *rows, *places], conditions, result), pattern
 
 
 def _starts(starts: Sequence[int], i: int) -> tuple[int, int, int]:
@@ -138,47 +216,3 @@ def _resized(g: Sizes, batch: int, y: Ints, x: Ints, pads_begin: Ints, pads_end:
         batch, g.groups, g.y_channels, g.x_channels, y, g.kernel, x, g.strides, pads_begin, pads_end, g.dilations,
         output_padding,
     )  # fmt: skip
-
-
-def _formula(
-    trace: Trace, tiles: RowTiles, chain: Sequence[Layer], i: int, part: Part
-) -> tuple[Formula, _Pattern] | None:
-    """Returns a part of a layer as a formula of the trace's dims, rows and offsets, and its operands; None without."""
-    least = Part(1, 1, 0)
-    rows: list[Any] = [trace.dim(value, low, _MOST) for value, low in zip(part, least, strict=True)]
-    places: list[Any] = [trace.dim(value, 0, _MOST) for value in _starts(tiles.starts, i)]
-    starts: list[Any] = [0] * len(chain)
-    if i > 0:
-        starts[i - 1] = places[0]
-    starts[i] = places[1]
-    if i < len(chain) - 1:
-        starts[-1] = places[2]
-    same = dict(tiles.same)
-    with trace.apart() as conditions:
-        lowered = lowered_part(tiles.program, chain, i, Part(*rows), starts, tiles.env)
-        if lowered is None:
-            return None
-        for step in lowered.before:
-            other = tiles.packing.get((step.cache_key, step.reads))
-            if other is None:
-                return None
-            same.update((mine.buffer, theirs.buffer) for mine, theirs in zip(step.writes, other.writes, strict=True))
-    outside = outside_views((chain[i],))
-
-    def pattern_of(operand: Operand) -> Operand:
-        """Returns the operand with the number of its view among those of the layer; other views are constants."""
-        view = operand.what
-        if isinstance(view, View):
-            numbers = [number for number, other in enumerate(outside) if other is view]
-            operand = operand._replace(
-                what=numbers[0] if numbers else replace(view.at_values(), buffer=same.get(view.buffer, view.buffer))
-            )
-        return operand._replace(offset=0, by_image=0, by_row=0)
-
-    pattern = [([pattern_of(o) for o in operands], label) for _, operands, label in lowered.calls]
-    result = (
-        tuple(kernel for kernel, *_ in lowered.calls),
-        tuple(tuple((o.offset, o.by_image, o.by_row) for o in operands) for _, operands, _ in lowered.calls),
-        lowered.room,
-    )
-    return formula(trace, [*trace.dims, *rows, *places], conditions, result), pattern
