@@ -140,9 +140,14 @@ def _as_calls(steps: Sequence[Step], moving: Mapping[Buffer, Operand], end: int)
 
 
 class RowTiles:
-    """Makes the kernels of a chain of layers, each for a part of one; `complete`: whether bands can be computed."""
+    """Makes the kernels of a chain of layers, each for a part of one; `complete`: whether bands can be computed.
 
-    def __init__(self, program: Program, chain: Sequence[Layer], env: Env, packing: Packing) -> None:
+    In a trace only those of the first part of each layer are made, as they show what the layers read.
+    """
+
+    def __init__(
+        self, program: Program, chain: Sequence[Layer], env: Env, packing: Packing, traced: bool = False
+    ) -> None:
         self.program, self.chain = program, chain
         self.env = replace(env, threads=1)
         self.threads = env.threads
@@ -155,11 +160,14 @@ class RowTiles:
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
         self.tiling = Tiling([layer.rows for layer in chain], chain[-1].target.shape[0], env.threads)
         self.calls: dict[tuple[int, Part], list[Call]] = {}
-        self.complete = self.tiling.count > 0 and all(self._lower(i, part) for i, part in self.tiling.parts())
+        parts = self.tiling.parts()
+        lowered = sorted({i: (i, part) for i, part in reversed(parts)}.values()) if traced else parts
+        readable = self.tiling.count > 0 and all(part.seen for _, part in parts)
+        self.complete = readable and all(self._lower(i, part) for i, part in lowered)
 
     def _lower(self, i: int, part: Part) -> bool:
         """Adds the calls that compute a part of the i-th layer; returns False if it cannot be computed by bands."""
-        lowered = lowered_part(self.program, self.chain, i, part, self.tiling.starts, self.env) if part.seen else None
+        lowered = lowered_part(self.program, self.chain, i, part, self.tiling.starts, self.env)
         if lowered is None:
             return False
         for step in lowered.before:

@@ -67,18 +67,18 @@ def tile_rows(program: Program, layers: Sequence[Layer], env: Env) -> None:
         for step in reversed(program.steps)
         if isinstance(step, KernelStep) and step.cache_key is not None and step.reads and step.condition is None
     }
+    trace = current()
     for run in _runs(program, layers):
         chains = _chains([layer.at_values() for layer in run], env)
         if not chains:
             TILE_ROWS.declined(run[-1].algorithm.name, "the estimate says that it is faster")
         for chain in chains:
-            tiles = RowTiles(program, chain, env, packing)
+            tiles = RowTiles(program, chain, env, packing, traced=trace is not None)
             if tiles.complete:
                 TILE_ROWS.fired(chain[-1].algorithm.name)
                 packing = tiles.packing
                 groups = [layer.group for layer in chain]
                 traced = [layer for layer in run if layer.group in groups]
-                trace = current()
                 tiles.replace_steps(tiles.kernel() if trace is None else Tiled(trace, tiles, traced), traced)
 
 

@@ -55,7 +55,7 @@ class Tiled:
         self.sizes: tuple[Any, ...] = rows, chain[-1].target.shape[0], tuple(map(_sizes_of, chain))
         self.formulas: list[list[tuple[Formula, _Pattern]]] = [[] for _ in chain]
         values, starts = [dim.value for dim in trace.dims], tiles.tiling.starts
-        for i, part in tiles.calls:
+        for i, part in tiles.tiling.parts():
             if self._evaluated(i, (*values, *part, *_starts(starts, i))) is None:
                 part_formula = self._formula(trace, tiles.program, chain, i, part, starts)
                 if part_formula is not None:
@@ -64,12 +64,13 @@ class Tiled:
     def close(self) -> None:
         """Drops what belongs to the trace, and the data of constants, which plans keep alive."""
         self.sizes = ()
+        weights = [layer.problem.w.buffer for layer in self.chain]
         self.packing = {
             (plain(key), reads): replace(
                 step, kernel=None, cache_key=None, writes=tuple(map(View.at_values, step.writes))
             )
             for (key, reads), step in self.packing.items()
-            if all(view.is_constant for view in step.writes)
+            if reads[0].buffer in weights and all(view.is_constant for view in step.writes)
         }
         buffers = [view.buffer for step in self.packing.values() for view in (*step.reads, *step.writes)]
         buffers += self.whole

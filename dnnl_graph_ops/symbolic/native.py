@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .size import Size, Trace
 
 T = TypeVar("T")
+_PLAIN = frozenset((int, str, bool, float, bytes, type(None)))  # types of most arguments
 _lock = Lock()
 _traces = 0  # that are open, in all threads
 _this_thread = local()
@@ -122,23 +123,23 @@ def _item(of: Traced, number: int) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """Returns a key of arguments, in which sizes are their polynomials."""
-    if type(value) is Size:
-        return Size, value.terms
-    if isinstance(value, list | tuple):
-        return tuple([item if type(item) is int else frozen(item) for item in value])
-    return id(value) if isinstance(value, Traced) else value
+    """Returns a key of arguments of a trace, in which sizes are their numbers there."""
+    kind = type(value)
+    if kind is Size:
+        return Size, value.number
+    if kind is tuple or kind is list or isinstance(value, tuple):
+        return tuple([item if type(item) in _PLAIN else frozen(item) for item in value])
+    return id(value) if kind is Traced else value
 
 
 def plain(value: Any) -> Any:
     """Returns arguments with the values that their sizes and objects have in the trace, without conditions."""
-    if type(value) is Size:
+    kind = type(value)
+    if kind is Size or kind is Traced:
         return value.value
-    if type(value) is Traced:
-        return value.value
-    if type(value) is tuple:
-        return tuple([item if type(item) is int else plain(item) for item in value])
-    return [plain(item) for item in value] if type(value) is list else value
+    if kind is tuple:
+        return tuple([item if type(item) in _PLAIN else plain(item) for item in value])
+    return [item if type(item) in _PLAIN else plain(item) for item in value] if kind is list else value
 
 
 def pinned(value: Any) -> None:
@@ -155,11 +156,13 @@ def pinned(value: Any) -> None:
 
 def first_of(value: Any) -> Size | Traced | None:
     """Returns a size or a traced object among arguments; None where they have none."""
-    if type(value) is Size or type(value) is Traced:
-        return value
-    if isinstance(value, tuple | list):
+    kind = type(value)
+    if kind is Size or kind is Traced:
+        mark: Size | Traced = value
+        return mark
+    if kind is tuple or kind is list or isinstance(value, tuple):
         for item in value:
-            if not isinstance(item, int | str):
+            if type(item) not in _PLAIN:
                 found = first_of(item)
                 if found is not None:
                     return found
