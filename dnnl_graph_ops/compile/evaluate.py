@@ -7,12 +7,14 @@ evaluate, and the rest, which is kept. Neither keeps sizes of the trace, nor the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import dtypes
 from .._core import Executor
 from ..errors import UnsupportedError
 from ..ir.env import Env
+from ..once import answered
 from ..program.program import (
     Buffer,
     Condition,
@@ -26,7 +28,7 @@ from ..program.program import (
 )
 from ..runtime import reference
 from ..strides import extent
-from ..symbolic import plain
+from ..symbolic import frozen, plain
 from .place_memory import Use, placing, shared
 from .plan import GIL_SECONDS, SERIAL_SECONDS, ByReference, assemble_packed
 from .specialise import Compilation
@@ -80,6 +82,7 @@ class Kernels:
             operands = tuple(slots[view.buffer] for view in (*step.reads, *step.writes))
             self._steps.append(_Placed(step.label, operands, bands, flags[0] if flags else None))
         self._codes = [[dtypes.CODES[view.dtype] for view in views] for views in (c.given, c.targets)]
+        spans: dict[Any, int] = {}
         self.varying: Any = (
             tuple((view.shape, view.strides) for view in c.given),
             tuple((view.shape, view.strides) for view in c.targets),
@@ -88,7 +91,10 @@ class Kernels:
                 (
                     _varying(step.kernel),
                     tuple(view.byte_offset for view in (*step.reads, *step.writes)),
-                    [_nbytes(view) for view in (*step.reads, *step.writes)],
+                    [
+                        answered(spans, frozen((view.shape, view.strides, view.dtype)), partial(_nbytes, view))
+                        for view in (*step.reads, *step.writes)
+                    ],
                 )
                 for step in steps
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -21,13 +21,15 @@ from ..graph.json_format import same_shape
 from ..ir import GraphView, dims, linked, stages
 from ..ir.env import Env
 from ..ir.stages import Stage
+from ..once import answered
 from ..onednn.partition import Compiled
 from ..passes import pipeline
 from ..passes.fold_constants import fold_dequantize
 from ..program.program import Buffer, Place, View, argument
 from ..runtime.reference import Keys
-from ..shapes import checked
+from ..shapes import Attributes, Meta, checked
 from ..strides import dense_strides
+from ..symbolic import current, frozen
 from ..words import counted
 from . import listings, selection
 from .layouts import lay_out
@@ -108,6 +110,8 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
     by the nodes or constants that it makes for these sizes. Raises if shapes do not fit together.
     """
     copies: dict[Value, Value] = {}
+    answers: dict[Hashable, tuple[Mapping[str, Any], Sequence[Meta]]] = {}
+    traced = current() is not None
 
     def copy(value: Value, shape: tuple[int | None, ...]) -> Value:
         twin = copies[value] = Value(value.graph, value._id, shape, value.dtype, value.name)
@@ -136,11 +140,25 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
         # what was checked as the graph was built for these very sizes is so still
         told = all(None not in v.shape and v.shape == own.shape for v, own in zip(inputs, node.inputs, strict=True))
         if node.kind != "Wildcard" and not (told and all(None not in meta.shape for meta in metas)):
-            where, read = f"{node.kind} {node.name!r}", [value._meta for value in inputs]
-            attrs, metas = checked(node.kind, read, attrs, where, dtype=metas[0].dtype, outputs=len(metas))
+            read, dtype, count = tuple([value._meta for value in inputs]), metas[0].dtype, len(metas)
+            where = f"{node.kind} {node.name!r}"
+            infer = partial(checked, node.kind, read, attrs, where, dtype=dtype, outputs=count)
+            # many nodes of a net are alike; attributes that are no typed ones are the node's in any case
+            stated = attrs.stated if isinstance(attrs, Attributes) else (*attrs.items(),)
+            key = frozen((node.kind, read, stated, dtype, count)) if traced else (node.kind, read, stated, dtype, count)
+            typed, metas = answered(answers, key, infer) if _is_hashable(stated) else infer()
+            attrs = typed if isinstance(typed, Attributes) else attrs
         outputs = [copy(value, meta.shape) for value, meta in zip(node.outputs, metas, strict=True)]
         linked(Node(node.id, node.kind, node.name, inputs, attrs), outputs)
     return copies
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass

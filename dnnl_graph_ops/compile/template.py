@@ -20,7 +20,7 @@ from ..ir import stages
 from ..ir.env import Env
 from ..program.program import HostStep, KernelStep, Place, Step, data_of
 from ..strides import dense_strides
-from ..symbolic import Trace, formula, tracing
+from ..symbolic import Trace, formula, total, tracing
 from .check_written import check
 from .evaluate import Kernels, Mixed, flag_of
 from .pack_weights import fold_constants
@@ -103,7 +103,7 @@ class Template:
 
     def _assemble(self, trace: Trace, c: Compilation, inferred: int) -> None:
         program = c.lowering.program
-        moved = sum(bytes_of(step) for step in program.steps if not (step.condition and step.condition.wanted))
+        moved = total(bytes_of(step) for step in program.steps if not (step.condition and step.condition.wanted))
         steps = fold_constants(worked_around(program, c.env.engine))
         with trace.apart():
             # what is written in the trace is for all sizes that its conditions hold for

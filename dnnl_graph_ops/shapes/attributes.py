@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
@@ -107,6 +108,12 @@ class Attributes(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     @property
+    def stated(self) -> tuple[Any, ...]:
+        """Returns all attributes in order, as a key."""
+        values: tuple[Any, ...] = _STATED(self)
+        return values
+
+    @property
     def known(self) -> Resolved:
         """Shapes and geometry for the operands, set by shape inference."""
         if self.resolved is None:
@@ -120,6 +127,7 @@ class Attributes(Mapping[str, Any]):
 
 
 _NAMES = tuple(name for name in Attributes.__dataclass_fields__ if name != "resolved")
+_STATED = attrgetter(*_NAMES)
 
 
 def integer(value: object, name: str, where: str, least: int | None = None) -> int:

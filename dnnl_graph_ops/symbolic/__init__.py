@@ -2,7 +2,7 @@
 
 from .formula import formula
 from .native import Traced, cached, current, frozen, kernels, pinned, plain, tracing
-from .size import Atom, Condition, Size, Trace, gcd, greatest, int_of, least
+from .size import Atom, Condition, Size, Trace, gcd, greatest, int_of, least, total
 
 __all__ = [
     "Atom",
@@ -21,5 +21,6 @@ __all__ = [
     "least",
     "pinned",
     "plain",
+    "total",
     "tracing",
 ]

@@ -11,7 +11,7 @@ trace's conditions.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import gcd as _gcd
 from typing import Any, NamedTuple, TypeAlias
@@ -63,7 +63,7 @@ class Trace:
         self.closed = False
         self.results: dict[Any, Any] = {}  # of operators
         self._sizes: dict[Terms, Size] = {}
-        self._answers: dict[tuple[int, str], bool] = {}
+        self.answers: dict[tuple[Any, ...], Any] = {}  # to what may have added conditions
         self._quotients: dict[tuple[Any, Any], Size | int] = {}
         self._results: dict[tuple[Any, ...], Any] = {}
         self.dims: list[Size] = []  # the unknown dims of the net
@@ -76,12 +76,12 @@ class Trace:
     @contextmanager
     def apart(self) -> Iterator[list[Condition]]:
         """Collects the conditions that are met within this context in a list of their own, which is yielded."""
-        kept = self.conditions, self._answers, self._results
-        self.conditions, self._answers, self._results = [], dict(self._answers), dict(self._results)
+        kept = self.conditions, self.answers, self._results
+        self.conditions, self.answers, self._results = [], dict(self.answers), dict(self._results)
         try:
             yield self.conditions
         finally:
-            self.conditions, self._answers, self._results = kept
+            self.conditions, self.answers, self._results = kept
 
     def _atom(self, atom: Atom) -> Size:
         self.atoms.append(atom)
@@ -154,9 +154,9 @@ class Trace:
         if not isinstance(size, Size):
             return size < 0 if how == _BELOW else size == 0
         key = size.number, how
-        answer = self._answers.get(key)
+        answer = self.answers.get(key)
         if answer is None:
-            answer = self._answers[key] = size.value < 0 if how == _BELOW else size.value == 0
+            answer = self.answers[key] = size.value < 0 if how == _BELOW else size.value == 0
             low, high = self.interval(size.terms)
             always = high < 0 if how == _BELOW else False
             never = low >= 0 if how == _BELOW else low > 0 or high < 0
@@ -250,33 +250,31 @@ def _divided(a: Size | int, b: Size) -> tuple[dict[tuple[int, ...], int], dict[t
 def _binary(compute: Callable[[Size, Any], Any]) -> Callable[[Size, Any], Any]:
     """Returns an operator for sizes and ints; another operand gets the size as an `int`.
 
-    Sums and products are looked up, as layers of a net compute the same sizes again and again. Other results may have
-    conditions.
+    Results are looked up, as layers of a net compute and ask the same again and again. Those that may have added
+    conditions are kept as long as these conditions are.
     """
     name = compute.__name__
-    plain = name not in ("__add__", "__mul__", "__sub__", "__rsub__")
+    asks = name not in ("__add__", "__mul__", "__sub__", "__rsub__")
 
     def apply(self: Size, other: Any) -> Any:
-        if type(other) is Size:
-            trace = self.trace
+        trace = self.trace
+        key: tuple[Any, ...]
+        if type(other) is int:
+            key = name, self.number, other
+        elif type(other) is Size:
             if other.trace is not trace:
                 return getattr(self.value if trace.closed else self, name)(other.trace.pin(other))
-            if plain:
-                return compute(self, other)
-            key: tuple[Any, ...] = name, self.number, -1 - other.number
-        elif type(other) is int:
-            if plain:
-                return compute(self, other)
-            trace, key = self.trace, (name, self.number, (other,))
+            key = name, self.number, other.number, Size
         elif isinstance(other, bool) or hasattr(other, "__index__"):
             return apply(self, int(other))
         elif isinstance(other, float):
-            return getattr(float(self.trace.pin(self)), name)(other)
+            return getattr(float(trace.pin(self)), name)(other)
         else:
             return NotImplemented
-        result = trace.results.get(key)
+        results = trace.answers if asks else trace.results
+        result = results.get(key)
         if result is None:
-            result = trace.results[key] = compute(self, other)
+            result = results[key] = compute(self, other)
         return result
 
     return apply
@@ -452,6 +450,23 @@ class Size:
 def int_of(size: Size | int) -> int:
     """Returns the value of a size in its trace, without a condition: for estimates and for the trace's own plan."""
     return size.value if isinstance(size, Size) else size
+
+
+def total(sizes: Iterable[Any]) -> Any:
+    """Returns the sum of sizes and integers; to add them one by one would copy all terms each time."""
+    number, value, trace = 0, 0, None
+    terms: dict[tuple[int, ...], int] = {}
+    for size in sizes:
+        if isinstance(size, Size):
+            trace, value = size.trace, value + size.value
+            for product, c in size.terms:
+                terms[product] = terms.get(product, 0) + c
+        else:
+            number += size
+    if trace is None:
+        return number
+    terms[()] = terms.get((), 0) + number
+    return trace.sum_of(terms, value + number)
 
 
 def gcd(*sizes: Any) -> Any:
