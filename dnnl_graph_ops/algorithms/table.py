@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
 
 from ..convolution.problem import ConvProblem
 from ..cost import fits, nearest
@@ -166,5 +166,13 @@ def applicable(problem: ConvProblem, env: Env) -> list[Algorithm]:
 
 
 def _applying(problem: ConvProblem, env: Env, on_integers: bool = False) -> list[Algorithm]:
-    asked = (a for a in ALGORITHMS if a.direction == problem.direction and (a.on_integers or not on_integers))
+    if problem.quantization is None and on_integers:
+        return []
+    asked = _asked(ALGORITHMS, problem.direction, problem.quantization is not None, not on_integers)
     return [a for a in asked if a.takes(problem, env)]
+
+
+@lru_cache(64)
+def _asked(algorithms: Sequence[Algorithm], direction: str, quantized: bool, in_floats: bool) -> Sequence[Algorithm]:
+    """Returns the algorithms of a direction that compute quantized layers on integers, those in floats, or both."""
+    return [a for a in algorithms if a.direction == direction and (quantized if a.on_integers else in_floats)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import gcd, prod
 from operator import mul
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .. import dtypes
 from ..algorithms import choice
@@ -97,9 +97,14 @@ class Layer:
         """Returns the problem that computes a part of one image: from `source`, the rows `seen`, to `target`."""
         g = self.problem.geometry
         end = self.rows.inner(part.rows) - part.padding - part.seen
-        first = {"y": part.rows, "x": part.seen, "pads_begin": part.padding, "pads_end": end, "output_padding": 0}
-        lists: dict[str, Any] = {name: (value, *getattr(g, name)[1:]) for name, value in first.items()}
-        geometry = replace(g, batch=1, **lists)
+        geometry = g.resized(
+            1,
+            (part.rows, *g.y[1:]),
+            (part.seen, *g.x[1:]),
+            (part.padding, *g.pads_begin[1:]),
+            (end, *g.pads_end[1:]),
+            (0, *g.output_padding[1:]),
+        )
         return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
 
 

@@ -147,10 +147,11 @@ def by_size(lives: Sequence[Life], beside: Sequence[Sequence[int]] | None = None
     """
     if beside is None:
         beside = neighbours([(life.first, life.last) for life in lives])
+    sizes = [life.size for life in lives]
     offsets, top = [-1] * len(lives), 0
-    for i in sorted(range(len(lives)), key=lambda i: -lives[i].size):
-        offset, size = 0, lives[i].size
-        for start, length in sorted((offsets[j], lives[j].size) for j in beside[i] if offsets[j] >= 0):
+    for i in sorted(range(len(lives)), key=sizes.__getitem__, reverse=True):
+        offset, size = 0, sizes[i]
+        for start, length in sorted([(offsets[j], sizes[j]) for j in beside[i] if offsets[j] >= 0]):
             if offset + size <= start:
                 break
             offset = max(offset, start + length)

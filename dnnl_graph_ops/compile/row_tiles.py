@@ -123,18 +123,19 @@ def _as_calls(steps: Sequence[Step], moving: Mapping[Buffer, Operand], end: int)
             fixed.update(view.buffer for view in step.writes)
             continue
         operands = []
-        for view in (*step.reads, *step.writes):
-            buffer = view.buffer
+        for number, view in enumerate((*step.reads, *step.writes)):
+            buffer, offset = view.buffer, view.byte_offset
             if buffer in moving:
-                operand = moving[buffer]
-            elif buffer in fixed or (view in step.reads and buffer not in inner):
-                operand = Operand(View(buffer, (buffer.elements,), (1,)))
-            else:
-                if buffer not in inner:
-                    inner[buffer] = end + room
-                    room += cost.padded(buffer.nbytes, _ALIGNED)
-                operand = Operand(_SCRATCH, inner[buffer])
-            operands.append(operand._replace(offset=operand.offset + view.byte_offset))
+                what, start, by_image, by_row, of_source, held = moving[buffer]
+                operands.append(Operand(what, start + offset, by_image, by_row, of_source, held))
+                continue
+            if buffer in fixed or (number < len(step.reads) and buffer not in inner):
+                operands.append(Operand(View(buffer, (buffer.elements,), (1,)), offset))
+                continue
+            if buffer not in inner:
+                inner[buffer] = end + room
+                room += cost.padded(buffer.nbytes, _ALIGNED)
+            operands.append(Operand(_SCRATCH, inner[buffer] + offset))
         lowered.calls.append((step.kernel, operands, step.label))
     return lowered._replace(room=room)
 

@@ -66,6 +66,13 @@ class Sizes:
         fields: tuple[Any, ...] = _FIELDS(self)
         return fields
 
+    def resized(self, batch: int, y: Ints, x: Ints, pads_begin: Ints, pads_end: Ints, output_padding: Ints) -> Sizes:
+        """Returns the sizes of the same layer on other positions, in a fraction of the time of `replace`."""
+        return Sizes(
+            batch, self.groups, self.y_channels, self.x_channels, y, self.kernel, x, self.strides, pads_begin, pads_end,
+            self.dilations, output_padding,
+        )  # fmt: skip
+
     @property
     def macs(self) -> int:
         """The number of multiplications by the definition, including products of taps with padding."""
