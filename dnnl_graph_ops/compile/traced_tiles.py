@@ -20,8 +20,6 @@ _UNDECIDED = Decision("", "")
 _VARYING = ("batch", "y", "x", "pads_begin", "pads_end", "output_padding")
 # of a trace's dims for a part of a layer: its least rows, rows of the source and padding; the most, and byte offsets
 _LEAST, _MOST = Part(1, 1, 0), 1 << 40
-
-
 # of each call the label, and of its operands the numbers, whether rows are the source's, and what holds them
 _Pattern = list[tuple[str, list[tuple[int, bool, int | None]]]]
 # the calls that compute a part, and the bytes of scratch that they need
@@ -125,7 +123,7 @@ class Tiled:
     def _lowered(
         self, program: Program, chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int]
     ) -> _Calls | None:
-        """Lowers a part of the i-th layer; None if this is not possible, or the step does not read what it reads."""
+        """Lowers a part of the i-th layer; None if this is impossible, or if the part reads what the step does not."""
         lowered = lowered_part(program, chain, i, part, starts, self.env)
         if lowered is None:
             return None

@@ -14,7 +14,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core
 from dnnl_graph_ops._core import Formula
 from dnnl_graph_ops.strides import dense_strides, is_row_major
-from dnnl_graph_ops.symbolic import Size, cached, formula, gcd, greatest, kernels, least, tracing
+from dnnl_graph_ops.symbolic import Size, cached, formula, gcd, greatest, kernels, least, total, tracing
 
 MOST = 4
 BINARY: tuple[Callable[[Any, Any], Any], ...] = (
@@ -35,6 +35,7 @@ BINARY: tuple[Callable[[Any, Any], Any], ...] = (
     lambda a, b: len(range(min(abs(int(a)), 9))) + b,
     lambda a, b: -a if a >= b else a + (a != b),
     lambda a, b: sum([a, b, a]),
+    lambda a, b: total([a, 3, -b, b, a]),
     lambda a, b: {a: 1}.get(b, 2) if a == b else a,
     lambda a, b: b // 3 - -a // 2,
     lambda a, b: (5 - a) * 7 + 11 // (abs(b) + 1),
