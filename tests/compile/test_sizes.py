@@ -247,10 +247,9 @@ def test_a_part_that_no_formula_holds_for_is_lowered_again(monkeypatch):
     for length in (1000, 1403):
         net(data(1, 8, length))
     monkeypatch.setattr(Tiled, "_evaluated", lambda *values: None)
-    for length in (1501, 1777):
-        x = data(1, 8, length)
-        np.testing.assert_array_equal(net(x), banded(*x.shape)(x))
-    assert served(net) == 2
+    x = data(1, 8, 1501)
+    np.testing.assert_array_equal(net(x), banded(*x.shape)(x))
+    assert served(net) == 1
 
 
 def banded(*shape: int | None) -> dgo.Net:
