@@ -94,6 +94,8 @@ class Algorithm:
     converts: Condition = never
     adds_bias: Callable[[ConvProblem], bool] = always
     fuses: Condition = without_post_ops
+    # of algorithms on 8-bit integers: whether `build` adds the residual that the problem has
+    adds: Callable[[ConvProblem], bool] = never
     # kind of the library's op that does the work, and whether this op adds the bias; empty for builtin kernels
     op: str = ""
     op_adds_bias: bool = False

@@ -1,4 +1,4 @@
-"""Puts a layer of 8-bit integers on copies in f32, for the algorithms that compute in floats."""
+"""Puts a layer of 8-bit integers on copies in f32, for algorithms in floats, or takes off what is added to it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..convolution.problem import READ, RESULT, ConvProblem
 from ..convolution.quantization import Quantization
 from ..program import elementwise
+from ..program.elementwise import Integers
 from ..program.epilogue import EpilogueOp
 from ..program.program import Buffer, Place, Program, View, array_of, data_of, has_data
 from ..strides import dense_strides
@@ -39,6 +40,26 @@ def rounded(program: Program, floats: View, problem: ConvProblem) -> None:
     if q is not None and q.dst is not None:
         scale, zero = (np.asarray(number, np.float32) for number in q.dst)
         elementwise.convert(program, "Quantize", floats, problem.result, scale, zero)
+
+
+def without_residual(program: Program, problem: ConvProblem) -> ConvProblem:
+    """Returns the layer whose result the residual of a layer is added to, with a result in scratch."""
+    q = problem.quantization
+    assert q is not None
+    assert q.residual is not None
+    result = program.like(problem.result, q.residual.dtype)
+    return problem.with_views(**{RESULT[problem.direction]: result}, quantization=q.without_residual())
+
+
+def add_residual(program: Program, inner: View, problem: ConvProblem) -> None:
+    """Appends the sum of `inner`, the result of `without_residual`, and the residual of a layer."""
+    q = problem.quantization
+    assert q is not None
+    assert q.residual is not None
+    assert q.dst is not None
+    residual = q.residual
+    left, right = Integers(inner, *residual.of_result), Integers(residual.view, *residual.of_view)
+    elementwise.add(program, left, right, residual.bound, Integers(problem.result, *q.dst))
 
 
 def _source(program: Program, view: View, q: Quantization) -> View:

@@ -17,13 +17,14 @@ import numpy as np
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, as_floats
+from ..convolution.quantization import Residual
 from ..cost import integers as cost
 from ..cost.model import Counts
 from ..ir.env import Env
 from ..program.elementwise import fused
 from ..program.epilogue import labelled
-from ..program.program import Program, View, array_of, has_data
-from ..strides import channels_last, dense_strides
+from ..program.program import Buffer, Place, Program, View, array_of, has_data
+from ..strides import channels_last, dense_strides, extent
 from ..symbolic import kernels
 from . import filtering, integer_taps
 from .algorithm import NOTHING, Algorithm, Build, always
@@ -68,6 +69,15 @@ def sums_fit(problem: ConvProblem) -> bool:
 def fits(problem: ConvProblem) -> bool:
     """Whether the kernel takes a convolution of integers, and its sums fit into 32 bits."""
     return sums_fit(problem) and filtering.taken(problem, direct_tile(problem))
+
+
+def adds(problem: ConvProblem) -> bool:
+    """Whether the kernel adds the residual of a layer: no post-ops precede it, and the layer is not split."""
+    q = problem.quantization
+    if q is None or q.residual is None:
+        return False
+    rest, *_ = q.bounded(problem.epilogue, problem.result.dtype)
+    return not rest and max(problem.geometry.dilations) == 1
 
 
 def applies(problem: ConvProblem, env: Env) -> bool:
@@ -265,12 +275,16 @@ class _Steps:
         for part, description, src, at in parts:
             dst = part.result
             epilogue, low, high = q.bounded(part.epilogue, dst.dtype)
-            after = fused(program, epilogue, as_floats(dst))
+            after, residual, added = fused(program, epilogue, as_floats(dst)), q.residual, {}
+            if residual is not None:
+                added = _residual(residual, low, high)
+                reads = [*reads, _laid_as(program, residual.view, dst)]
+                low, high = q.bounds_of_sum(dst.dtype)
             kernel = kernels.int8_product(
                 description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
                 *self.read(), *(q.dst or (1.0, 0)), low, high, late,
                 0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1], self.threads, after.epilogue,
-                self.isa, bool(q.scale), bool(q.zero),
+                self.isa, bool(q.scale), bool(q.zero), **added,
             )  # fmt: skip
             scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
             program.kernel(kernel, [src, *reads, *after.views], [scratch, dst], label)
@@ -282,6 +296,26 @@ def _is_dense(view: View) -> bool:
     """Whether a channels-last view has no gaps; strides of axes of one position may be anything."""
     wanted = channels_last_strides(view)
     return all(a == b for a, b, size in zip(view.strides, wanted, view.shape, strict=True) if size > 1)
+
+
+def _residual(residual: Residual, low: int, high: int) -> dict[str, Any]:
+    """Returns arguments of the kernel; `low`, `high`: bounds of the integers that the residual is added to."""
+    (scale, zero), (inner_scale, inner_zero) = residual.of_view, residual.of_result
+    return {
+        "residual_dtype": dtypes.CODES[residual.view.dtype], "residual_scale": scale, "residual_zero": zero,
+        "inner_scale": inner_scale, "inner_zero": inner_zero, "inner_low": low, "inner_high": high,
+    }  # fmt: skip
+
+
+def _laid_as(program: Program, view: View, target: View) -> View:
+    """Returns a view with the strides of `target`: itself, or a copy that is appended."""
+    if all(a == b for a, b, size in zip(view.strides, target.strides, view.shape, strict=True) if size > 1):
+        return view
+    laid = View(
+        Buffer(Place.SCRATCH, view.dtype, extent(view.shape, target.strides)), view.shape, target.strides
+    )  # fmt: skip
+    program.copy(view, laid, "operand laid out as the result")
+    return laid
 
 
 def append_sums(program: Program, problem: ConvProblem) -> None:
@@ -315,7 +349,7 @@ def _algorithms(direction: str, by_taps: bool = False) -> tuple[Algorithm, Algor
         lambda p, e: suits(p, e) and applies(p, e) and fits(seen(p)),
         lambda p, e: _work(seen(p), e, p.read[0].size, False),
         build(lambda p, e: direct_tile(p)), NOTHING,
-        fuses=always, multiplies="s8", row=lambda p: (_isa_of(seen(p)), cost.PRODUCTS),
+        fuses=always, adds=adds, multiplies="s8", row=lambda p: (_isa_of(seen(p)), cost.PRODUCTS),
     )  # fmt: skip
     return direct, replace(
         direct, name=f"{FILTERING}{TAPS}" if by_taps else FILTERING, applies=filters,

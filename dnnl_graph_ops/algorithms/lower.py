@@ -15,7 +15,7 @@ from . import alike, nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
-from .in_floats import in_floats, rounded
+from .in_floats import add_residual, in_floats, rounded, without_residual
 from .table import Ranked, candidates
 
 
@@ -121,6 +121,11 @@ def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: En
     if problem.bias is not None:
         # builtin kernels read a contiguous bias only
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
+    if problem.quantization is not None and problem.quantization.residual is not None and not algorithm.adds(problem):
+        inner = without_residual(program, problem)
+        _build(program, inner, algorithm, env)
+        add_residual(program, inner.result, problem)
+        return
     if algorithm.seen(problem) is not problem:
         floats = in_floats(program, problem)
         with program.chosen(choice):
@@ -183,6 +188,11 @@ def _sums_nothing(problem: ConvProblem) -> bool:
 
 
 def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:
+    if problem.quantization is not None and problem.quantization.residual is not None:
+        inner = without_residual(program, problem)
+        _write_empty_sum(program, inner, env)
+        add_residual(program, inner.result, problem)
+        return
     floats = problem if problem.quantization is None else in_floats(program, problem)
     empty = program.like(floats.result, floats.dtype) if problem.epilogue else floats.result
     fill_with_bias(program, empty, problem.bias)

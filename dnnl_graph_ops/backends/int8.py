@@ -11,22 +11,34 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
-from ..algorithms import partition, table
+from ..algorithms import integers, partition, table
 from ..algorithms.choice import ranked
-from ..algorithms.integers import sums_fit
 from ..algorithms.lower import Decision, lower
 from ..convolution.nodes import make_problem, post_ops
 from ..convolution.problem import ConvProblem, at_values
-from ..convolution.quantization import BOUNDING, Partition, Quantization, Take
+from ..convolution.quantization import BOUNDING, Partition, Quantization, Residual, Take
 from ..graph import Node, Value
 from ..ir import dims
 from ..ir.env import Env
+from ..program.epilogue import views
 from ..program.program import Buffer, Place, Program, View, argument
 from ..strides import dense_strides
 from ..symbolic import kernels
 from . import matmul, onednn
 from .backend import Backend, FusionGroup, Lowering, Places, Search
-from .quantized import BOUND_INTEGERS, CONVOLUTIONS, FUSE_INT8, Quantized, is_head, point, quantized
+from .quantized import (
+    BOUND_INTEGERS,
+    CONVOLUTIONS,
+    FUSE_INT8,
+    FUSE_RESIDUAL,
+    Quantized,
+    Sum,
+    is_head,
+    point,
+    quantized,
+    scale_of,
+    with_sum,
+)
 from .search import behind
 
 ViewOf = Callable[[Value], View]
@@ -54,7 +66,7 @@ def match(nodes: Sequence[Node], env: Env, partitioned: bool = False) -> Match |
     unmet = ""
     if partitioned or table.usable(problem, env, on_integers=True):
         pass
-    elif not sums_fit(problem):
+    elif not integers.sums_fit(problem):
         unmet = "sums fit into 32 bits"
     elif not problem.takes_epilogue:
         unmet = "the kernel has the post-ops"
@@ -67,12 +79,12 @@ def match(nodes: Sequence[Node], env: Env, partitioned: bool = False) -> Match |
 def problem_of(q: Quantized, view_of: ViewOf, env: Env, partition: Partition | None = None) -> ConvProblem:
     """Returns the head as a problem on the integers that its Dequantize ops read, with the post-ops and dst."""
     head, last = q.head, (q.epilogue[-1] if q.epilogue else q.head).outputs[0]
-    integers = {node.outputs[0]: node.inputs[0] for node in (q.src, q.weights)}
+    undone = {node.outputs[0]: node.inputs[0] for node in (q.src, q.weights)}
     if q.quantize is not None:
-        integers[last] = q.quantize.outputs[0]
+        undone[last] = q.quantize.outputs[0]
 
     def seen(value: Value) -> View:
-        return view_of(integers.get(value, value))
+        return view_of(undone.get(value, value))
 
     if head.kind in CONVOLUTIONS:
         epilogue = post_ops(head, q.epilogue, view_of, env)
@@ -81,6 +93,7 @@ def problem_of(q: Quantized, view_of: ViewOf, env: Env, partition: Partition | N
     else:
         problem = matmul.problem_of(head, q.epilogue, seen, env)
     scale, zero = (tuple(map(view_of, values)) for values in (q.src.inputs[1:2], q.src.inputs[2:]))
+    residual = None if q.residual is None else _residual(head, q.residual, problem, view_of, env)
     return replace(
         problem,
         quantization=Quantization(
@@ -88,12 +101,21 @@ def problem_of(q: Quantized, view_of: ViewOf, env: Env, partition: Partition | N
             point(q.src),
             tuple(q.weights.attrs["scales"]),
             tuple(q.weights.attrs.get("zps") or (0,)),
-            None if q.quantize is None else (q.quantize.attrs["scales"][0], point(q.quantize)),
+            None if q.quantize is None else scale_of(q.quantize),
             scale,
             zero,
+            residual,
             partition,
         ),
     )
+
+
+def _residual(head: Node, of: Sum, problem: ConvProblem, view_of: ViewOf, env: Env) -> Residual:
+    (added,) = post_ops(head, [of.other], view_of, env)
+    bound = None if of.bound is None else post_ops(of.add, [of.bound], view_of, env)[0]
+    (view,) = views((added,))
+    view = view.without_last(view.ndim - problem.result.ndim) if view.ndim > problem.result.ndim else view
+    return Residual(view, scale_of(of.other), scale_of(of.inner), str(of.inner.outputs[0].dtype), bound)
 
 
 def _somewhere(value: Value) -> View:
@@ -113,7 +135,8 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
         whole = partial(_append_partition, group.nodes, views, lowering.env)
     problem = problem_of(q, lowering.view, lowering.env, whole)
     if q.quantize is not None:
-        bounds = bool(q.epilogue) and q.epilogue[-1].kind in BOUNDING
+        last = next(iter(q.epilogue[-1:]), None) if q.residual is None else q.residual.bound
+        bounds = last is not None and last.kind in BOUNDING
         BOUND_INTEGERS.tell(q.quantize, "" if bounds else "the last post-op is a ReLU or Clamp")
     lowering.macs += problem.macs
     return lower(lowering.program, problem, lowering.env, lowering.choose, lowering.selectors.get(q.head.name))
@@ -168,8 +191,49 @@ def _longest(makers: list[int], head: int, joining: set[int], search: Search, th
         nodes = [search.nodes[number] for number in members]
         parts = match(nodes, search.env, set(members) == theirs)
         if parts is not None:
-            return FusionGroup(search.sorted(nodes), INT8, parts)
+            return (not theirs and _with_sum(nodes, parts, joining, search)) or group_of(nodes, parts, search)
     return None
+
+
+def group_of(nodes: Sequence[Node], match: Match, search: Search) -> FusionGroup:
+    return FusionGroup(search.sorted(nodes), INT8, match)
+
+
+def _with_sum(nodes: Sequence[Node], product: Match, joining: set[int], search: Search) -> FusionGroup | None:
+    """Returns a group with the sum that follows the Quantize of a convolution's group; None where there is none."""
+    q = product.parts
+    if q.quantize is None or q.head.kind not in CONVOLUTIONS:
+        return None
+    following = _following_sum(q.quantize, joining, search)
+    summed = with_sum(q, following) if following else None
+    if summed is None:
+        return None
+    added = integers.adds(at_values(problem_of(summed, _somewhere, search.env)))
+    FUSE_RESIDUAL.tell(summed.head, "" if added else "the kernel adds the sum")
+    return group_of([*nodes, *following], Match(summed), search) if added else None
+
+
+def _following_sum(inner: Node, joining: set[int], search: Search) -> list[Node]:
+    """Returns the nodes after a Quantize that add other integers: both Dequantize ops, Add, ReLU or Clamp, Quantize."""
+
+    def alone(node: Node) -> Node | None:
+        readers = search.of(node.outputs[0])
+        return search.nodes[readers[0]] if len(readers) == 1 and not search.leaves(node.outputs[0]) else None
+
+    floats = alone(inner)
+    add = None if floats is None or floats.kind != "Dequantize" else alone(floats)
+    if floats is None or add is None or add.kind != "Add":
+        return []
+    other = next((value.node for value in add.inputs if value is not floats.outputs[0]), None)
+    after = alone(add)
+    bound = [after] if after is not None and after.kind in BOUNDING else []
+    last = alone(after) if after is not None and bound else after
+    unmet = other is None or other.kind != "Dequantize" or alone(other) is not add
+    if unmet or last is None or last.kind != "Quantize":
+        return FUSE_RESIDUAL.declined(add, "an Add alone reads the floats of both") or []
+    assert other is not None
+    nodes = [floats, other, add, *bound, last]
+    return nodes if joining.issuperset(search.numbers.get(node, -1) for node in nodes) else []
 
 
 INT8 = Backend("int8", build, find=_find, weighs=True)

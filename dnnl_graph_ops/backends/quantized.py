@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, schema
+from ..convolution.quantization import BOUNDING
 from ..graph import Node
 from ..ir.rewrites import Rewrite
 from ..onednn.exact_int8 import channels, integer_words
@@ -44,14 +45,41 @@ BOUND_INTEGERS = Rewrite(
 )
 
 
+FUSE_RESIDUAL = Rewrite(
+    "fuse_residual",
+    "the sum of a convolution's integers and other integers, both dequantized, and a Quantize run with the convolution",
+    (
+        "an Add alone reads the floats of both",
+        "both have one shape",
+        "the integers have 8 bits, and one scale each",
+        "zero points are integers of these dtypes",
+        "the kernel adds the sum",
+    ),
+)
+
+
+class Sum(NamedTuple):
+    """Nodes of a sum: Quantize and Dequantize of a product, Dequantize of the rest, Add, a ReLU or Clamp or None."""
+
+    inner: Node
+    floats: Node
+    other: Node
+    add: Node
+    bound: Node | None
+
+
 class Quantized(NamedTuple):
-    """Nodes of a quantized product: Dequantize of src and of weights, the head, post-ops, and Quantize or None."""
+    """Nodes of a quantized product: Dequantize of src and of weights, the head, post-ops, and Quantize or None.
+
+    `residual`: the sum between the post-ops and the Quantize, or None.
+    """
 
     src: Node
     weights: Node
     head: Node
     epilogue: tuple[Node, ...]
     quantize: Node | None
+    residual: Sum | None = None
 
     @property
     def is_dynamic(self) -> bool:
@@ -100,6 +128,29 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
     return Quantized(src, weights, head, tuple(rest), quantize)
 
 
+def with_sum(q: Quantized, nodes: Sequence[Node]) -> Quantized | None:
+    """Returns a product with the sum that follows its Quantize; None where its kernel cannot run the sum.
+
+    `nodes`: those after the Quantize, in topological order: of `Sum` but the first, and a Quantize.
+    """
+    *dequantizing, add, last = (node for node in nodes if node.kind not in BOUNDING)
+    bound = next((node for node in nodes if node.kind in BOUNDING), None)
+    inner = q.quantize
+    assert inner is not None
+    floats, other = sorted(dequantizing, key=lambda node: node.inputs[0] is not inner.outputs[0])
+    ends = inner, floats, other, last
+    unmet = ""
+    if add.inputs[0].shape != add.inputs[1].shape:
+        unmet = "both have one shape"
+    elif not all(map(elementwise.is_quantizing, ends)) or any(len(node.attrs["scales"]) != 1 for node in ends):
+        unmet = "the integers have 8 bits, and one scale each"
+    elif not all(map(points_fit, ends)):
+        unmet = "zero points are integers of these dtypes"
+    if unmet:
+        return FUSE_RESIDUAL.declined(add, unmet)
+    return q._replace(quantize=last, residual=Sum(inner, floats, other, add, bound))
+
+
 def points_fit(node: Node) -> bool:
     """Whether the stated zero points of a Dequantize or Quantize are integers of its 8-bit dtype."""
     integers = node.outputs[0] if node.kind == "Quantize" else node.inputs[0]
@@ -109,3 +160,8 @@ def points_fit(node: Node) -> bool:
 
 def point(node: Node) -> int:
     return int((node.attrs.get("zps") or (0,))[0])
+
+
+def scale_of(node: Node) -> tuple[float, int]:
+    """Returns the scale and the zero point of a Dequantize or Quantize by tensor."""
+    return float(node.attrs["scales"][0]), point(node)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, schema
-from ..program.epilogue import Epilogue
+from ..program.epilogue import Epilogue, EpilogueOp
 from ..program.program import Program, View
 
 Array = np.ndarray[Any, Any]
@@ -20,12 +20,28 @@ BOUNDING = schema.kinds("bounds")
 
 
 @dataclass(frozen=True)
+class Residual:
+    """A tensor of 8 bits that is added to a layer's result, after this became integers of 8 bits itself.
+
+    `view`: the tensor, which has the shape of the result (N, C, spatial...). `of_view`, `of_result`: scale and zero
+    point of both. `dtype`: of the integers of the result, which no view has. `bound`: the ReLU or Clamp of the sum.
+    """
+
+    view: View
+    of_view: tuple[float, int]
+    of_result: tuple[float, int]
+    dtype: str
+    bound: EpilogueOp | None = None
+
+
+@dataclass(frozen=True)
 class Quantization:
     """The scales and zero points of a convolution of 8-bit integers, each of which is a value / scale + zero point.
 
     `scale`, `zero`: views of one element with the numbers of the source that the call tells, instead of `src_scale`
     and `src_zero`. `weights_scales`, `weights_zeros`: of all channels of the result, of those of one group, or a single
     one. `dst`: scale and zero point of an integer result; None for a result in f32, or in s32: those are plain sums.
+    `residual`: what is added to the result, after the post-ops.
     `partition`: appends the layer as one partition of the library, which reads and writes what the given function
     returns for each of the layer's views; None where the library has none that is known to be exact.
     """
@@ -37,6 +53,7 @@ class Quantization:
     dst: tuple[float, int] | None = None
     scale: tuple[View, ...] = ()
     zero: tuple[View, ...] = ()
+    residual: Residual | None = None
     partition: Partition | None = field(default=None, compare=False)
 
     @property
@@ -47,7 +64,7 @@ class Quantization:
     @property
     def key(self) -> Hashable:
         """The numbers on which the choice and the times of algorithms depend."""
-        flags = self.is_dynamic, bool(self.zero), self.partition is not None
+        flags = self.is_dynamic, bool(self.zero), self.partition is not None, self.residual is not None
         return self.src_zero, self.weights_zeros, self.dst and self.dst[1], flags
 
     def scales(self, size: int) -> Array:
@@ -75,26 +92,45 @@ class Quantization:
         """Returns post-ops without a last ReLU or Clamp, and the lowest and highest integer of a result in `dtype`.
 
         Rounding is monotonic, so clamping before or after it gives the same. Of other post-ops all stay, and the
-        integers are those of the dtype.
+        integers are those of the dtype. A result that a residual is added to has the dtype of `Residual`.
         """
         if self.dst is None:
             return epilogue, -128, 255
-        kinds = np.iinfo(dtypes.numpy_dtype(dtype))
-        low, high = int(kinds.min), int(kinds.max)
-        if not epilogue or epilogue[-1].kind not in BOUNDING:
-            return epilogue, low, high
         # each post-op's result is read inside of the group, so the last post-op reads the one before it
-        scale, zero, op = np.float32(self.dst[0]), np.float32(self.dst[1]), epilogue[-1]
-        bounds = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
-        low, high = (int(np.clip(np.rint(np.float32(bound) / scale) + zero, low, high)) for bound in bounds)
-        return epilogue[:-1], low, high
+        last = epilogue[-1] if epilogue and epilogue[-1].kind in BOUNDING else None
+        of = self.residual
+        low, high = _bounds(self.dst, dtype, last) if of is None else _bounds(of.of_result, of.dtype, last)
+        return epilogue if last is None else epilogue[:-1], low, high
+
+    def bounds_of_sum(self, dtype: str) -> tuple[int, int]:
+        """Returns the lowest and highest integer of a result in `dtype` that has a residual."""
+        assert self.dst is not None
+        assert self.residual is not None
+        return _bounds(self.dst, dtype, self.residual.bound)
+
+    def without_residual(self) -> Quantization:
+        """Returns the quantization of the layer whose result the residual is added to."""
+        return self if self.residual is None else replace(self, dst=self.residual.of_result, residual=None)
 
     def on_views(self, take: Take) -> Quantization:
         """Returns the quantization of the same layer on other views: `take` returns one for each view."""
         scale, zero = (tuple(map(take, views)) for views in (self.scale, self.zero))
         inner = self.partition
         partition = inner and (lambda program, outer: inner(program, lambda view: outer(take(view))))
-        return replace(self, scale=scale, zero=zero, partition=partition)
+        residual = self.residual and replace(self.residual, view=take(self.residual.view))
+        return replace(self, scale=scale, zero=zero, residual=residual, partition=partition)
+
+
+def _bounds(to: tuple[float, int], dtype: str, op: EpilogueOp | None) -> tuple[int, int]:
+    """Returns the lowest and highest integer of quotients by a scale, with a zero point, after a ReLU or Clamp."""
+    kinds = np.iinfo(dtypes.numpy_dtype(dtype))
+    low, high = int(kinds.min), int(kinds.max)
+    if op is None:
+        return low, high
+    scale, zero = map(np.float32, to)
+    limits = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
+    low, high = (int(np.clip(np.rint(np.float32(limit) / scale) + zero, low, high)) for limit in limits)
+    return low, high
 
 
 def _of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:

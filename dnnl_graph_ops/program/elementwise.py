@@ -450,6 +450,44 @@ def convert(program: Program, kind: str, source: View, dst: View, scales: Array,
         raise RuntimeError(f"{kind}: more operands than builtin code takes")
 
 
+class Integers(NamedTuple):
+    """A tensor of 8 bits of which an integer stands for (integer - zero) * scale."""
+
+    view: View
+    scale: float
+    zero: int
+
+    @property
+    def numbers(self) -> tuple[Numbers, Numbers]:
+        return (float(np.float32(self.scale)),), (float(self.zero),)
+
+
+def add(program: Program, left: Integers, right: Integers, bound: post.EpilogueOp | None, to: Integers) -> None:
+    """Appends the sum of two dequantized tensors, a ReLU or Clamp or none, and the Quantize of the sum, as one step."""
+    calls: list[Op] = []
+
+    def append(ops: Iterable[Op], number: int) -> int:
+        for op in ops:
+            calls.append(op.on((number,)))
+            number = len(calls)
+        return number
+
+    sides = [
+        append((op for op, _ in _quantizing_ops("Dequantize", *side.numbers)), number)
+        for side, number in ((left, -1), (right, -2))
+    ]
+    calls.append(Op("add").on(sides))
+    total = len(calls) if bound is None else append((OPS[bound.kind](bound.attrs),), len(calls))
+    operands = [left.view, right.view]
+    for op, numbers in _quantizing_ops("Quantize", *to.numbers):
+        more = (-1 - len(operands),) if numbers else ()
+        operands += [over(program.constant(np.float32(number)), to.view.shape) for number in numbers]
+        calls.append(op.on((total, *more)))
+        total = len(calls)
+    if not _append(program, calls, operands, to.view, "Add + Quantize"):
+        raise RuntimeError("a sum of integers has more operands than builtin code takes")
+
+
 def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | None]], list[Op]]:
     """Returns operands and ops of nodes; a vector of channels comes with its axis, other operands with None."""
     results: dict[Value, int] = {}

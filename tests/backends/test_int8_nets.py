@@ -21,6 +21,11 @@ OWN = {a.name for a in ALGORITHMS if a.on_integers} - {partition.NAME}
 EACH = 40
 RANGES = {"s8": (-128, 127), "u8": (0, 255)}
 BUILD = {"Convolution": ops.convolution, "ConvTranspose": ops.conv_transpose}
+BOUND = {
+    "": (lambda v: v, lambda v: v),
+    "relu": (ops.relu, lambda v: np.maximum(v, np.float32(0))),
+    "clamp": (lambda v: ops.clamp(v, min=-1.5, max=2.5), lambda v: np.clip(v, np.float32(-1.5), np.float32(2.5))),
+}
 TRUTH = {"Convolution": conv.forward, "ConvTranspose": ct.forward}
 
 
@@ -76,12 +81,18 @@ class Layer:
         self.bias = rng.standard_normal(self.channels[1]).astype(np.float32) if rng.random() < 0.5 else None
         self.tail = str(rng.choice(["", "relu", "add", "clamp", "add, relu"]))
         self.rounds = bool(rng.random() < 0.8)
+        self.adds = self.rounds and bool(rng.random() < 0.4)
         n = int(rng.integers(1, 3))
         last = self.data_format == "NXC"
         shape = (n, *self.spatial, self.channels[0]) if last else (n, self.channels[0], *self.spatial)
         self.x = quantity(rng, self.src, shape)
         self.sums = self._sums()
         self.beside = rng.standard_normal(self.sums.shape).astype(np.float32)
+        self.residual = quantity(rng, str(rng.choice(["s8", "u8"])), self.sums.shape)
+        self.r_scale, self.sum_scale = (np.float32(np.exp(rng.uniform(-3, 2))) for _ in range(2))
+        self.r_zero = point(rng, dgo.dtypes.canonical(self.residual.dtype))
+        self.sum_zero = point(rng, self.src)
+        self.bound = str(rng.choice(["", "relu", "clamp"]))
 
     def graph(self):
         graph = dgo.Graph()
@@ -108,7 +119,16 @@ class Layer:
             y = ops.relu(y) if self.tail == "add, relu" else y
         if self.rounds:
             y = ops.quantize(y, scales=[float(self.y_scale)], zps=[self.y_zero], dtype=self.dst)
-        return graph, y
+        return graph, self._with_sum(graph, y) if self.adds else y
+
+    def _with_sum(self, graph, y):
+        residual = graph.input("residual", self.residual.shape, dgo.dtypes.canonical(self.residual.dtype))
+        floats = [
+            ops.dequantize(y, scales=[float(self.y_scale)], zps=[self.y_zero]),
+            ops.dequantize(residual, scales=[float(self.r_scale)], zps=[self.r_zero]),
+        ]
+        y = BOUND[self.bound][0](ops.add(*floats[:: 1 if self.r_zero % 2 else -1]))
+        return ops.quantize(y, scales=[float(self.sum_scale)], zps=[self.sum_zero], dtype=self.src)
 
     def _sums(self):
         sides = [-1 if axis == self.axis else 1 for axis in range(self.w.ndim)]
@@ -136,9 +156,24 @@ class Layer:
             y = np.maximum(y, np.float32(0)) if self.tail == "add, relu" else y
         if not self.rounds:
             return y, y
-        quotients = y / self.y_scale
-        whole = np.clip(np.rint(quotients) + self.y_zero, *RANGES[self.dst])
-        return whole.astype(dgo.dtypes.numpy_dtype(self.dst)), np.clip(quotients + self.y_zero, *RANGES[self.dst])
+        whole, quotients = _rounded(y, self.y_scale, self.y_zero, self.dst)
+        if not self.adds:
+            return whole, quotients
+        floats = (whole.astype(np.float32) - self.y_zero) * self.y_scale
+        floats = floats + (self.residual.astype(np.float32) - self.r_zero) * self.r_scale
+        return _rounded(BOUND[self.bound][1](floats), self.sum_scale, self.sum_zero, self.src)
+
+    @property
+    def step(self):
+        """How far results of floats are from quotients: a step of the integers that a residual is added to is more."""
+        return self.rounds * 0.5 + self.adds * float(self.y_scale / self.sum_scale)
+
+
+def _rounded(values, scale, zero, dtype):
+    """Returns integers and quotients, both within the dtype."""
+    quotients = values / scale
+    whole = np.clip(np.rint(quotients) + zero, *RANGES[dtype])
+    return whole.astype(dgo.dtypes.numpy_dtype(dtype)), np.clip(quotients + zero, *RANGES[dtype])
 
 
 def check(rng, dilated=False):
@@ -147,7 +182,13 @@ def check(rng, dilated=False):
     graph, y = layer.graph()
     net = graph.compile(y)
     zero = np.array([layer.x_zero], layer.x.dtype)
-    given = {"x": layer.x, "beside": layer.beside, "scale": layer.x_scale.reshape(1), "zero": zero}
+    given = {
+        "x": layer.x,
+        "beside": layer.beside,
+        "residual": layer.residual,
+        "scale": layer.x_scale.reshape(1),
+        "zero": zero,
+    }
     given = {value.name: given[value.name] for value in net.inputs}
     (head,) = (node.name for node in graph.nodes if node.kind == layer.kind)
     names = [info.name for info in net.algorithms(head)]
@@ -160,9 +201,8 @@ def check(rng, dilated=False):
     if own and floats:
         name = str(rng.choice(floats))
         got = graph.compile(y, algorithms={head: name}).run(given, {y.name: unlike(expected)})[y.name]
-        step = 0.5 if layer.rounds else 0.0
         error = np.abs(got - quotients.astype(np.float64)).max()
-        assert error <= step + 1e-4 * np.abs(quotients).max(), name
+        assert error <= layer.step + 1e-4 * np.abs(quotients).max(), name
     return own
 
 

@@ -137,6 +137,29 @@ def bounds(d: Draw, unmet: str | None) -> None:
     d.leave(_quantized(d, y))
 
 
+@proves("fuse_residual")
+def sums(d: Draw, unmet: str | None) -> None:
+    y = _product(d, data_format := d.pick("NCX", "NXC"))
+    if unmet == "the kernel adds the sum":
+        y = ops.square(y)
+    elif d.chance(0.3):
+        y = d.pick(*BOUNDS)(y)
+    floats = _scaled(d, _quantized(d, y))
+    shape = list(y.shape)
+    if unmet == "both have one shape":
+        shape[1 if data_format == "NCX" else -1] = 1
+    axis = d.whole(0, y.ndim - 1) if unmet == "the integers have 8 bits, and one scale each" else None
+    other = _scaled(
+        d, d.input(shape, d.pick("u8", "s8")), axis, far=unmet == "zero points are integers of these dtypes"
+    )
+    total = ops.add(*((floats, other) if d.chance() else (other, floats)))
+    if unmet == "an Add alone reads the floats of both":
+        d.outputs.append(d.pick(floats, other, total))
+    if d.chance():
+        total = d.pick(*BOUNDS)(total)
+    d.leave(_quantized(d, total))
+
+
 def _pooled(d: Draw, x, data_format: str):
     """Largest elements or means of windows, and how many elements a window has at most."""
     rank = x.ndim - 2

@@ -8,6 +8,14 @@
 
 namespace dgo {
 
+// What is added to results: integers that stand for (x - zero) * scale, from 0 to 255 where those of s8 are 128 more. The
+// results themselves become integers before, by `inner`.
+struct Int8Residual {
+    Quotient inner;
+    bool is_signed = false;
+    float zero = 0, scale = 1;
+};
+
 // The parameters that make results of sums in s32. An element x of the left factor stands for x - src_zero.
 struct Int8Params {
     int32_t src_zero = 0;
@@ -15,6 +23,7 @@ struct Int8Params {
     bool sums = false;  // results are the sums themselves, in s32
     int shift = 0;         // sums transformed back are 2^shift times those of the layer
     Quotient quotient;  // the quotient that makes results of 8 bits
+    Int8Residual residual;
     int64_t panel_depth = 0;  // elements of the packed weights for each column
     int64_t pitch = 1;     // bytes of dst from one position to the next
 };
@@ -29,6 +38,7 @@ struct DotCall {
     const float* scales = nullptr;
     const int32_t* points = nullptr;
     const int32_t* sums = nullptr;
+    const char* residual = nullptr;  // laid out as dst; null: none
     const int32_t* totals = nullptr;  // the sum of each column of the packed weights
 };
 

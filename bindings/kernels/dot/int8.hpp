@@ -7,6 +7,16 @@
 
 namespace dgo {
 
+// A tensor of 8 bits that is added to results, of which a number stands for (x - zero) * scale. The results become
+// integers from inner_low to inner_high before: rounded quotients by inner_scale, plus inner_zero. dtype 0: none.
+struct Residual {
+    int dtype = 0;
+    double scale = 1;
+    int zero = 0;
+    double inner_scale = 1;
+    int inner_zero = 0, inner_low = 0, inner_high = 0;
+};
+
 // src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
 // high. has_scale, has_zero: operands of one element, a factor of all scales and the zero point in place of src_zero.
 struct IntegerQuantization {
@@ -16,6 +26,7 @@ struct IntegerQuantization {
     int dst_low = -128, dst_high = 255;
     bool has_points = false;
     bool has_scale = false, has_zero = false;
+    Residual residual = {};
 };
 
 // Returns the element type of s8 or u8; throws for others.
@@ -31,6 +42,10 @@ inline int32_t zero_at(const char* operand, ElementType type) {
 
 // Returns the zero point of src as an unsigned byte.
 int unsigned_zero(const std::string& kernel, int dtype, int zero);
+
+// Returns a quotient; throws for bounds that exclude each other and an invalid scale of a side, such as "dst".
+Quotient checked_quotient(const std::string& kernel, const std::string& side, double scale, int zero, int low,
+                          int high);
 
 // Sets scale, zero point and bounds of results; throws for invalid ones, and for a bias that is not f32.
 void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,

@@ -6,6 +6,7 @@ namespace {
 
 struct Bf16Finish {
     using Sum = float;
+    static constexpr bool kIntegers = false;
     static constexpr int filling = 0;
 
     const Dot& dot;

@@ -50,6 +50,23 @@ struct Int8Values {
             scale_to_bytes<true>(type, row, first, count, read, to);
         }
     }
+
+    // The same with the sum of the integers' floats and another tensor's, at `other`, in place of the scaled sums.
+    template <bool kPoints>
+    DGO_INLINE void add_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
+                                 const char* other, char* to) const {
+        const Int8Residual by = params.residual;
+        const uint32_t flip = by.is_signed ? 0x80 : 0;
+        const int64_t whole = count / kBytesAtOnce * kBytesAtOnce;
+        char last[kBytesAtOnce] = {};
+        __builtin_memcpy(last, other + whole, static_cast<size_t>(count - whole));
+        to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
+            const Lanes whole_numbers = differences(by.inner, scaled<kPoints>(row + c, first + c, read));
+            const auto byte = load_words<1, kLanes>(c < whole ? other + c : last + (c - whole)) ^ flip;
+            return whole_numbers * by.inner.scale + (to_floats(bits<Integers>(byte)) - by.zero) * by.scale;
+        });
+    }
+
     template <bool kPoints, bool kFloats = false>
     DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
                                    char* to) const {
@@ -59,6 +76,14 @@ struct Int8Values {
     }
 
 private:
+    // Returns quotients of v as integers less their zero point.
+    static DGO_INLINE Lanes differences(const Quotient& by, Lanes v) {
+        Lanes quotient = v * by.inverse;
+        if (any_above(farther(Lanes{}, quotient), by.doubtful)) quotient = v / by.scale;
+        const auto low = static_cast<float>(by.low - by.zero), high = static_cast<float>(by.high - by.zero);
+        return larger_number(lanes_of(low), at_most(rounded(quotient), high));
+    }
+
     // Without a sign, as zero points of s32 may wrap.
     DGO_INLINE Integers corrected(const int32_t* row, int64_t at, int32_t read) const {
         using Words = Vec<kLanes>::u32;
@@ -89,6 +114,7 @@ private:
 
 struct Int8Finish {
     using Sum = int32_t;
+    static constexpr bool kIntegers = true;
 
     int filling = 0;
     int64_t group = 0;
@@ -152,6 +178,15 @@ struct Int8Finish {
         if (type == ElementType::s32) {
             if (values.points != nullptr) values.correct(row, group * run + low, count, sum_read(to));
             return round(type, row, count, to);
+        }
+        if (call.residual != nullptr) {
+            const char* other = call.residual + (to - dst);
+            if (values.points == nullptr) {
+                values.add_to_bytes<false>(type, row, group * run + low, count, 0, other, to);
+            } else {
+                values.add_to_bytes<true>(type, row, group * run + low, count, sum_read(to), other, to);
+            }
+            return;
         }
         values.scale_and_round(type, row, group * run + low, count, sum_read(to), to);
     }

@@ -1,5 +1,6 @@
 // Dgrad and fprop in the direct form: rows of src by the packed weights of all taps that share them. Rows that
-// lie a step apart are read where they are; others are copied.
+// lie a step apart are read where they are; others are copied. Rows of integers that do not fill whole units are read on
+// into what follows them in src, by weights of zero; rows of floats are not, as Inf or NaN may follow.
 #pragma once
 
 #include <omp.h>
@@ -25,7 +26,8 @@ struct Piece {
     TilePlace place;
 };
 
-// The products of one thread. Finish gives the values that sums begin with, and makes results of sums.
+// The products of one thread. Finish gives the values that sums begin with, and makes results of sums; kIntegers: of
+// integers, which have no Inf or NaN.
 template <class Finish>
 class Products {
 public:
@@ -123,12 +125,22 @@ private:
         for (; done < kDotRows; ++done) __builtin_memset(to + done * pitch, finish_.filling, width);
     }
 
+    // Returns the elements of src from those of the first position of a group of channels to the end of the last one's.
+    int64_t src_extent() const {
+        const FilterImage& image = params_.src;
+        int64_t last = (params_.batch - 1) * image.batch_stride;
+        for (int a = 0; a < kFilterAxes; ++a) last += (image.size[a] - 1) * image.strides[a];
+        return last + image.channels;
+    }
+
     // Finds the rows of the left factor, 16 at a time.
     void find_rows(const TargetGroup& group, int64_t first, int64_t count, const char* src) {
         constexpr int last = kFilterAxes - 1;
         const FilterImage& image = params_.src;
         const int64_t pitch = copy_pitch(), item = dot_.item;
-        const bool whole = image.run % dot_.step == 0;
+        const int64_t apart = image.step[last] * image.strides[last], read = round_up(image.run, dot_.step);
+        const int64_t furthest = Finish::kIntegers ? src_extent() - read - (kDotRows - 1) * apart : -1;
+        const bool whole = image.run == read;
         DotRows* rows = rows_;
         char* left = left_;
         for (int64_t t = 0; t < count; t += kDotRows) {
@@ -140,11 +152,11 @@ private:
                 const LineRun line = line_run(image, pieces[0].place, run);
                 const int64_t end = line.position + (kDotRows - 1) * image.step[last] + image.fold;
                 const bool alone = pieces[0].count == kDotRows;
+                const int64_t from = line.offset + line.position * image.strides[last];
                 if (alone && line.absent) {
                     *rows = {zeros_, 0};
-                } else if (alone && line.position >= 0 && end <= image.size[last] && whole) {
-                    *rows = {src + (line.offset + line.position * image.strides[last]) * item,
-                             image.step[last] * image.strides[last] * item};
+                } else if (alone && line.position >= 0 && end <= image.size[last] && (whole || from <= furthest)) {
+                    *rows = {src + from * item, apart * item};
                 } else {
                     copy_rows(src, pieces, piece_count, run, left, pitch);
                     *rows = {left, pitch};
