@@ -615,14 +615,23 @@ def int8_product(
     isa: str = "",
     has_scale: bool = False,
     has_zero: bool = False,
+    residual_dtype: int = 0,
+    residual_scale: float = 1.0,
+    residual_zero: int = 0,
+    inner_scale: float = 1.0,
+    inner_zero: int = 0,
+    inner_low: int = 0,
+    inner_high: int = 255,
 ) -> ScratchKernel:
     """run(rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points
-    (out_channels)], [sums], epilogue's..., scratch, dst): dst = scale * scales * sum + bias and the epilogue,
-    where sum is exact: the sum of (rows - zero) * (weights - points). scales and bias are f32 for all out
-    channels; scale is a factor of all of them; zero, in src's type, takes the place of src_zero; points are
+    (out_channels)], [sums], [residual], epilogue's..., scratch, dst): dst = scale * scales * sum + bias and the
+    epilogue, where sum is exact: the sum of (rows - zero) * (weights - points). scales and bias are f32 for all
+    out channels; scale is a factor of all of them; zero, in src's type, takes the place of src_zero; points are
     zero points of the weights in s32; sums come from int8_sums. A dst of s8 or u8 has quotients by dst_scale,
     rounded, plus dst_zero, from dst_low to dst_high; a dst of s32 has the sums without scales. position:
-    elements of dst from one position to the next; strides of dst are multiples of it.
+    elements of dst from one position to the next; strides of dst are multiples of it. A residual, laid out as
+    dst, is added before the quotients: (residual - residual_zero) * residual_scale; what it is added to are
+    integers, rounded quotients by inner_scale plus inner_zero, from inner_low to inner_high.
     """
 
 def int8_rows(

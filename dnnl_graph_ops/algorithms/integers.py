@@ -71,10 +71,10 @@ def fits(problem: ConvProblem) -> bool:
     return sums_fit(problem) and filtering.taken(problem, direct_tile(problem))
 
 
-def adds(problem: ConvProblem) -> bool:
-    """Whether the kernel adds the residual of a layer: no post-ops precede it, and the layer is not split."""
+def takes_residual(problem: ConvProblem) -> bool:
+    """Whether the kernel adds other integers to a layer's: no post-ops precede the sum, and the layer is not split."""
     q = problem.quantization
-    if q is None or q.residual is None:
+    if q is None or q.dst is None:
         return False
     rest, *_ = q.bounded(problem.epilogue, problem.result.dtype)
     return not rest and max(problem.geometry.dilations) == 1
@@ -349,7 +349,7 @@ def _algorithms(direction: str, by_taps: bool = False) -> tuple[Algorithm, Algor
         lambda p, e: suits(p, e) and applies(p, e) and fits(seen(p)),
         lambda p, e: _work(seen(p), e, p.read[0].size, False),
         build(lambda p, e: direct_tile(p)), NOTHING,
-        fuses=always, adds=adds, multiplies="s8", row=lambda p: (_isa_of(seen(p)), cost.PRODUCTS),
+        fuses=always, adds=takes_residual, multiplies="s8", row=lambda p: (_isa_of(seen(p)), cost.PRODUCTS),
     )  # fmt: skip
     return direct, replace(
         direct, name=f"{FILTERING}{TAPS}" if by_taps else FILTERING, applies=filters,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..algorithms import integers, partition, table
 from ..algorithms.choice import ranked
-from ..algorithms.lower import Decision, lower
+from ..algorithms.lower import Decision, lower, with_own_bias
 from ..convolution.nodes import make_problem, post_ops
 from ..convolution.problem import ConvProblem, at_values
 from ..convolution.quantization import BOUNDING, Partition, Quantization, Residual, Take
@@ -45,9 +45,10 @@ ViewOf = Callable[[Value], View]
 
 
 class Match(NamedTuple):
-    """The parts of a group, and whether the library computes its nodes exactly as one partition."""
+    """The parts of a group, its product as a problem for estimates, and whether the library's partition is exact."""
 
     parts: Quantized
+    problem: ConvProblem
     partitioned: bool = False
 
 
@@ -73,7 +74,7 @@ def match(nodes: Sequence[Node], env: Env, partitioned: bool = False) -> Match |
     else:
         unmet = "the kernel takes the layer"
     FUSE_INT8.tell(q.head, unmet)
-    return None if unmet else Match(q, partitioned)
+    return None if unmet else Match(q, problem, partitioned)
 
 
 def problem_of(q: Quantized, view_of: ViewOf, env: Env, partition: Partition | None = None) -> ConvProblem:
@@ -127,7 +128,7 @@ def _somewhere(value: Value) -> View:
 
 
 def build(lowering: Lowering, group: FusionGroup) -> Decision:
-    q, partitioned = group.match
+    q, _, partitioned = group.match
     whole = None
     if partitioned:
         read = (value for node in group.nodes for value in node.inputs if value.node not in group.nodes)
@@ -167,13 +168,14 @@ def _find(search: Search) -> None:
         if group is None:
             continue
         joining.difference_update(search.numbers[member] for member in group.nodes)
-        if not theirs or group.match.partitioned or not _is_left_to_library(group.match.parts, search.env):
+        if not theirs or group.match.partitioned or not _is_left_to_library(group.match.problem, search.env):
             search.take(group)
 
 
-def _is_left_to_library(q: Quantized, env: Env) -> bool:
-    problem = problem_of(q, _somewhere, env, lambda program, take: None)
-    return ranked(at_values(problem), env)[0][0].name == partition.NAME
+def _is_left_to_library(problem: ConvProblem, env: Env) -> bool:
+    assert problem.quantization is not None
+    quantization = replace(problem.quantization, partition=lambda program, take: None)
+    return ranked(replace(problem, quantization=quantization), env)[0][0].name == partition.NAME
 
 
 def _longest(makers: list[int], head: int, joining: set[int], search: Search, theirs: set[int]) -> FusionGroup | None:
@@ -191,16 +193,21 @@ def _longest(makers: list[int], head: int, joining: set[int], search: Search, th
         nodes = [search.nodes[number] for number in members]
         parts = match(nodes, search.env, set(members) == theirs)
         if parts is not None:
-            return (not theirs and _with_sum(nodes, parts, joining, search)) or group_of(nodes, parts, search)
+            return _with_sum(nodes, parts, joining, search, bool(theirs)) or _group_of(nodes, parts, search)
     return None
 
 
-def group_of(nodes: Sequence[Node], match: Match, search: Search) -> FusionGroup:
+def _group_of(nodes: Sequence[Node], match: Match, search: Search) -> FusionGroup:
     return FusionGroup(search.sorted(nodes), INT8, match)
 
 
-def _with_sum(nodes: Sequence[Node], product: Match, joining: set[int], search: Search) -> FusionGroup | None:
-    """Returns a group with the sum that follows the Quantize of a convolution's group; None where there is none."""
+def _with_sum(
+    nodes: Sequence[Node], product: Match, joining: set[int], search: Search, weighs: bool
+) -> FusionGroup | None:
+    """Returns a group with the sum that follows the Quantize of a convolution's group; None where there is none.
+
+    `weighs`: the library has a partition of the convolution, which is faster for some layers; it adds no such sum.
+    """
     q = product.parts
     if q.quantize is None or q.head.kind not in CONVOLUTIONS:
         return None
@@ -208,9 +215,10 @@ def _with_sum(nodes: Sequence[Node], product: Match, joining: set[int], search: 
     summed = with_sum(q, following) if following else None
     if summed is None:
         return None
-    added = integers.adds(at_values(problem_of(summed, _somewhere, search.env)))
+    problem = with_own_bias(product.problem)
+    added = integers.takes_residual(problem) and not (weighs and _is_left_to_library(problem, search.env))
     FUSE_RESIDUAL.tell(summed.head, "" if added else "the kernel adds the sum")
-    return group_of([*nodes, *following], Match(summed), search) if added else None
+    return _group_of([*nodes, *following], Match(summed, problem), search) if added else None
 
 
 def _following_sum(inner: Node, joining: set[int], search: Search) -> list[Node]:

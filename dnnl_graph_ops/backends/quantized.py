@@ -53,6 +53,7 @@ FUSE_RESIDUAL = Rewrite(
         "both have one shape",
         "the integers have 8 bits, and one scale each",
         "zero points are integers of these dtypes",
+        "the convolution's integers stand for the floats that became them",
         "the kernel adds the sum",
     ),
 )
@@ -146,6 +147,8 @@ def with_sum(q: Quantized, nodes: Sequence[Node]) -> Quantized | None:
         unmet = "the integers have 8 bits, and one scale each"
     elif not all(map(points_fit, ends)):
         unmet = "zero points are integers of these dtypes"
+    elif scale_of(floats) != scale_of(inner):
+        unmet = "the convolution's integers stand for the floats that became them"
     if unmet:
         return FUSE_RESIDUAL.declined(add, unmet)
     return q._replace(quantize=last, residual=Sum(inner, floats, other, add, bound))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -35,6 +35,29 @@ SETS = [
 ]
 
 
+class Residual(NamedTuple):
+    """A tensor that is added to results: its scale and zero point, and how results become integers before."""
+
+    array: Array
+    scale: float
+    zero: int
+    inner_scale: float
+    inner_zero: int
+    bounds: tuple[int, int]
+
+    def arguments(self) -> dict[str, Any]:
+        values = code({np.dtype(np.int8): "s8", np.dtype(np.uint8): "u8"}[self.array.dtype]), *self[1:5], *self.bounds
+        names = ("residual_dtype", "residual_scale", "residual_zero", "inner_scale", "inner_zero")
+        return dict(zip((*names, "inner_low", "inner_high"), values, strict=True))
+
+    def added(self, values: Array) -> Array:
+        whole = (
+            np.clip(np.rint(values / np.float32(self.inner_scale)) + self.inner_zero, *self.bounds) - self.inner_zero
+        )
+        other = self.array.astype(np.float32) - np.float32(self.zero)
+        return whole.astype(np.float32) * np.float32(self.inner_scale) + other * np.float32(self.scale)
+
+
 @dataclass(frozen=True)
 class Quantization:
     """Types, zero points and scales of a layer; `weights_zeros` and `scales` have one element or one a channel.
@@ -54,6 +77,7 @@ class Quantization:
     bounds: tuple[int, int] = (-128, 255)
     call_scale: float | None = None
     call_zero: bool = False
+    residual: Residual | None = None
 
 
 def random_quantization(rng: np.random.Generator, channels: int) -> Quantization:
@@ -86,6 +110,19 @@ def of_call(rng: np.random.Generator, q: Quantization) -> Quantization:
     elif rng.random() < 0.3:
         q = replace(q, call_scale=float(np.float32(rng.uniform(0.5, 2))))
     return replace(q, call_zero=bool(rng.random() < 0.3))
+
+
+def with_residual(rng: np.random.Generator, q: Quantization, shape: tuple[int, ...]) -> Quantization:
+    """The same with a residual in some cases."""
+    if q.dst not in RANGES or rng.random() < 0.6:
+        return q
+    (dtype, zero), (inner, inner_zero) = (
+        (kind, int(rng.integers(*RANGES[kind]))) for kind in rng.choice(list(RANGES), 2)
+    )
+    low, high = sorted(int(n) for n in rng.integers(*RANGES[inner], 2, endpoint=True))
+    scale, inner_scale = (float(np.float32(np.exp(rng.uniform(-3, 2)))) for _ in range(2))
+    residual = Residual(draw(rng, shape, dtype), scale, zero, inner_scale, inner_zero, (low, high))
+    return replace(q, residual=residual)
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
@@ -131,6 +168,7 @@ def product(
         0 if q.call_zero else q.src_zero, q.dst_scale, q.dst_zero, *q.bounds, late,
         code("f32") if q.has_bias else 0, result.shape[-1], threads, isa=isa,
         has_scale=q.call_scale is not None, has_zero=q.call_zero,
+        **({} if q.residual is None else q.residual.arguments()),
     )  # fmt: skip
     kernel.run(array, packed, *beside, scratch(kernel), result)
     assert (room[:start] == 7).all() and (room[start + size :] == 7).all()
@@ -170,6 +208,7 @@ def run_layer(
             rows, *told(q), sums
         )
         beside += [points, sums]
+    beside += [] if q.residual is None else [q.residual.array]
     result, room = guarded((case.batch, *spatial, channels), q.dst)
     product(
         case, direction, isa, q, (rows, strides), weights, in_out_taps(weights, case.weights_format), result, q.dst,
@@ -208,6 +247,8 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
         values = values + bias
     if q.dst == "f32":
         return values
+    if q.residual is not None:
+        values = q.residual.added(values)
     quotients = np.rint(values / np.float32(q.dst_scale)) + q.dst_zero
     return np.clip(np.clip(quotients, *RANGES[q.dst]), *q.bounds).astype(dtypes.numpy_dtype(q.dst))
 
@@ -215,7 +256,8 @@ def truth(case: Case, direction: str, q: Quantization, src: Array, weights: Arra
 def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None = None, threads: int = 0) -> None:
     for direction in ("dgrad", "fprop"):
         read, made = case.channels if direction == "dgrad" else case.channels[::-1]
-        how = q or of_call(rng, random_quantization(rng, made))
+        results = (case.batch, *(case.output if direction == "dgrad" else case.source), made)
+        how = q or with_residual(rng, of_call(rng, random_quantization(rng, made)), results)
         print(direction, how)
         spatial = case.source if direction == "dgrad" else case.output
         src = draw(rng, (case.batch, *spatial, read), how.src)

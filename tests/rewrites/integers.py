@@ -144,7 +144,11 @@ def sums(d: Draw, unmet: str | None) -> None:
         y = ops.square(y)
     elif d.chance(0.3):
         y = d.pick(*BOUNDS)(y)
-    floats = _scaled(d, _quantized(d, y))
+    inner = _quantized(d, y)
+    of = {name: inner.node.attrs[name] for name in ("scales", "zps")}
+    if unmet == "the convolution's integers stand for the floats that became them":
+        of |= {"zps": [of["zps"][0] + 1]} if d.chance() else {"scales": [2 * of["scales"][0]]}
+    floats = ops.dequantize(inner, **of)
     shape = list(y.shape)
     if unmet == "both have one shape":
         shape[1 if data_format == "NCX" else -1] = 1
