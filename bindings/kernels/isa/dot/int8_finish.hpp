@@ -56,15 +56,36 @@ struct Int8Values {
     DGO_INLINE void add_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
                                  const char* other, char* to) const {
         const Int8Residual by = params.residual;
+        const Quotient quotient = params.quotient;
         const uint32_t flip = by.is_signed ? 0x80 : 0;
-        const int64_t whole = count / kBytesAtOnce * kBytesAtOnce;
-        char last[kBytesAtOnce] = {};
-        __builtin_memcpy(last, other + whole, static_cast<size_t>(count - whole));
-        to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
-            const Lanes whole_numbers = differences(by.inner, scaled<kPoints>(row + c, first + c, read));
-            const auto byte = load_words<1, kLanes>(c < whole ? other + c : last + (c - whole)) ^ flip;
-            return whole_numbers * by.inner.scale + (to_floats(bits<Integers>(byte)) - by.zero) * by.scale;
-        });
+        const bool signs = type == ElementType::s8;
+        // integers less their zero point
+        const auto low = static_cast<float>(by.inner.low - by.inner.zero),
+                   high = static_cast<float>(by.inner.high - by.inner.zero);
+        for (int64_t c = 0; c < count; c += kBytesAtOnce) {
+            char last[2][kBytesAtOnce];
+            const int64_t left = count - c;
+            const bool whole = left >= kBytesAtOnce;
+            const char* from = other + c;
+            if (!whole) {
+                __builtin_memset(last[0], 0, kBytesAtOnce);
+                __builtin_memcpy(last[0], from, static_cast<size_t>(left));
+                from = last[0];
+            }
+            Lanes value[kByteVectors], v[kByteVectors];
+            for (int j = 0; j < kByteVectors; ++j) {
+                value[j] = scaled<kPoints>(row + c + j * kLanes, first + c + j * kLanes, read);
+            }
+            quotients_of<false, false>(by.inner, value, v);
+            for (int j = 0; j < kByteVectors; ++j) {
+                const Lanes whole_number = larger_number(lanes_of(low), at_most(rounded(v[j]), high));
+                const auto byte = bits<Integers>(load_words<1, kLanes>(from + j * kLanes) ^ flip);
+                value[j] = whole_number * by.inner.scale + (to_floats(byte) - by.zero) * by.scale;
+            }
+            quotients_of<false, false>(quotient, value, v);
+            store_integers<true>(v, quotient, signs, whole ? to + c : last[1]);
+            if (!whole) store_first(to + c, last[1], left);
+        }
     }
 
     template <bool kPoints, bool kFloats = false>
@@ -76,14 +97,6 @@ struct Int8Values {
     }
 
 private:
-    // Returns quotients of v as integers less their zero point.
-    static DGO_INLINE Lanes differences(const Quotient& by, Lanes v) {
-        Lanes quotient = v * by.inverse;
-        if (any_above(farther(Lanes{}, quotient), by.doubtful)) quotient = v / by.scale;
-        const auto low = static_cast<float>(by.low - by.zero), high = static_cast<float>(by.high - by.zero);
-        return larger_number(lanes_of(low), at_most(rounded(quotient), high));
-    }
-
     // Without a sign, as zero points of s32 may wrap.
     DGO_INLINE Integers corrected(const int32_t* row, int64_t at, int32_t read) const {
         using Words = Vec<kLanes>::u32;
@@ -164,7 +177,30 @@ struct Int8Finish {
         if (!values.params.sums) values.scale(row, group * run + low, count, sum_read(to));
     }
 
-    bool round_rows(ElementType, const int32_t*, const DotTarget*, int64_t, int64_t, int64_t) const { return true; }
+    // Writes results of 8 bits of rows that no post-op or zero point changes; returns whether rows are left.
+    bool round_rows(ElementType type, const int32_t* from, const DotTarget* targets, int64_t rows, int64_t begin,
+                    int64_t end) const {
+        const bool bytes = type == ElementType::s8 || type == ElementType::u8;
+        if (!bytes || call.epilogue.params != nullptr || call.points != nullptr) return true;
+        const Int8Values some = values;
+        const int64_t first = group * run;
+        const auto for_each_row = [&](auto write) __attribute__((always_inline)) {
+            visit_targets(targets, rows, begin, end, 1, from, kChunk,
+                          [&](const int32_t* row, char* to, int64_t low, int64_t count)
+                              __attribute__((always_inline)) { write(row, first + low, count, to); });
+        };
+        if (call.residual != nullptr) {
+            const int64_t there = call.residual - dst;
+            for_each_row([&](const int32_t* row, int64_t at, int64_t count, char* to) __attribute__((always_inline)) {
+                some.add_to_bytes<false>(type, row, at, count, 0, to + there, to);
+            });
+        } else {
+            for_each_row([&](const int32_t* row, int64_t at, int64_t count, char* to) __attribute__((always_inline)) {
+                some.scale_to_bytes<false>(type, row, at, count, 0, to);
+            });
+        }
+        return false;
+    }
 
     void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
         if (type == ElementType::s32) {

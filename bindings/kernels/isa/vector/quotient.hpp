@@ -84,21 +84,29 @@ DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
     put(uint8_t{});
 }
 
-// store_quotients for one case. kExact: products by the inverse are the quotients.
+// v = the quotients, or numbers near them that round to the same integers. kSmall: they are below 2^31; kExact: products
+// by the inverse are the quotients.
+template <bool kSmall, bool kExact>
+DGO_INLINE void quotients_of(const Quotient& by, const Lanes (&value)[kByteVectors], Lanes (&v)[kByteVectors]) {
+    constexpr float kMost = 32767;  // past all of 8 bits
+    Lanes farthest = {};
+    for (int j = 0; j < kByteVectors; ++j) {
+        v[j] = kSmall ? value[j] * by.inverse : at_most(value[j] * by.inverse, kMost);
+        if (!kExact) farthest = farther(farthest, v[j]);
+    }
+    if (!kExact && any_above(farthest, by.doubtful)) {
+        for (int j = 0; j < kByteVectors; ++j) v[j] = at_most(value[j] / by.scale, kMost);
+    }
+}
+
+// store_quotients for one case.
 template <bool kBounds, bool kSmall, bool kExact, class Values>
 DGO_INLINE void store_quotients_by(const Quotient& by, bool signs, int64_t count, char* to, Values& values) {
-    constexpr float kMost = 32767;  // past all of 8 bits
     const Quotient quotient = by;
     for (int64_t c = 0; c < count; c += kBytesAtOnce) {
-        Lanes value[kByteVectors], v[kByteVectors], farthest = {};
-        for (int j = 0; j < kByteVectors; ++j) {
-            value[j] = values(c + j * kLanes);
-            v[j] = kSmall ? value[j] * quotient.inverse : at_most(value[j] * quotient.inverse, kMost);
-            if (!kExact) farthest = farther(farthest, v[j]);
-        }
-        if (!kExact && any_above(farthest, quotient.doubtful)) {
-            for (int j = 0; j < kByteVectors; ++j) v[j] = at_most(value[j] / quotient.scale, kMost);
-        }
+        Lanes value[kByteVectors], v[kByteVectors];
+        for (int j = 0; j < kByteVectors; ++j) value[j] = values(c + j * kLanes);
+        quotients_of<kSmall, kExact>(quotient, value, v);
         char some[kBytesAtOnce];
         const int64_t left = count - c;
         char* const at = left < kBytesAtOnce ? some : to + c;
