@@ -22,10 +22,14 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
+def are_alike(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether two lists of strides address the elements of a shape alike: axes of one position may have any stride."""
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, others, strict=True))
+
+
 def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether the strides are dense and row-major."""
-    pairs = zip(shape, strides, dense_strides(shape), strict=True)
-    return 0 in shape or all(size == 1 or stride == dense for size, stride, dense in pairs)
+    return 0 in shape or are_alike(shape, strides, dense_strides(shape))
 
 
 def channels_last(rank: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,22 +43,14 @@ def rounded(program: Program, floats: View, problem: ConvProblem) -> None:
         elementwise.convert(program, "Quantize", floats, problem.result, scale, zero)
 
 
-def without_residual(program: Program, problem: ConvProblem) -> ConvProblem:
-    """Returns the layer whose result the residual of a layer is added to, with a result in scratch."""
-    q = problem.quantization
-    assert q is not None
-    assert q.residual is not None
-    result = program.like(problem.result, q.residual.dtype)
-    return problem.with_views(**{RESULT[problem.direction]: result}, quantization=q.without_residual())
-
-
-def add_residual(program: Program, inner: View, problem: ConvProblem) -> None:
-    """Appends the sum of `inner`, the result of `without_residual`, and the residual of a layer."""
+def with_residual_apart(program: Program, problem: ConvProblem, append: Callable[[ConvProblem], None]) -> None:
+    """Appends a layer that has a residual in two parts: the layer without it, by `append`, and the sum of both."""
     q = problem.quantization
     assert q is not None
     assert q.residual is not None
     assert q.dst is not None
-    residual = q.residual
+    residual, inner = q.residual, program.like(problem.result, q.residual.dtype)
+    append(problem.with_views(**{RESULT[problem.direction]: inner}, quantization=q.without_residual()))
     left, right = Integers(inner, *residual.of_result), Integers(residual.view, *residual.of_view)
     elementwise.add(program, left, right, residual.bound, Integers(problem.result, *q.dst))
 

@@ -21,10 +21,10 @@ from ..convolution.quantization import Residual
 from ..cost import integers as cost
 from ..cost.model import Counts
 from ..ir.env import Env
-from ..program.elementwise import fused
+from ..program.elementwise import fused, laid_as
 from ..program.epilogue import labelled
-from ..program.program import Buffer, Place, Program, View, array_of, has_data
-from ..strides import channels_last, dense_strides, extent
+from ..program.program import Program, View, array_of, has_data
+from ..strides import are_alike, channels_last, dense_strides
 from ..symbolic import kernels
 from . import filtering, integer_taps
 from .algorithm import NOTHING, Algorithm, Build, always
@@ -278,7 +278,7 @@ class _Steps:
             after, residual, added = fused(program, epilogue, as_floats(dst)), q.residual, {}
             if residual is not None:
                 added = _residual(residual, low, high)
-                reads = [*reads, _laid_as(program, residual.view, dst)]
+                reads = [*reads, laid_as(program, residual.view, dst.strides)]
                 low, high = q.bounds_of_sum(dst.dtype)
             kernel = kernels.int8_product(
                 description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
@@ -294,8 +294,7 @@ class _Steps:
 
 def _is_dense(view: View) -> bool:
     """Whether a channels-last view has no gaps; strides of axes of one position may be anything."""
-    wanted = channels_last_strides(view)
-    return all(a == b for a, b, size in zip(view.strides, wanted, view.shape, strict=True) if size > 1)
+    return are_alike(view.shape, view.strides, channels_last_strides(view))
 
 
 def _residual(residual: Residual, low: int, high: int) -> dict[str, Any]:
@@ -305,17 +304,6 @@ def _residual(residual: Residual, low: int, high: int) -> dict[str, Any]:
         "residual_dtype": dtypes.CODES[residual.view.dtype], "residual_scale": scale, "residual_zero": zero,
         "inner_scale": inner_scale, "inner_zero": inner_zero, "inner_low": low, "inner_high": high,
     }  # fmt: skip
-
-
-def _laid_as(program: Program, view: View, target: View) -> View:
-    """Returns a view with the strides of `target`: itself, or a copy that is appended."""
-    if all(a == b for a, b, size in zip(view.strides, target.strides, view.shape, strict=True) if size > 1):
-        return view
-    laid = View(
-        Buffer(Place.SCRATCH, view.dtype, extent(view.shape, target.strides)), view.shape, target.strides
-    )  # fmt: skip
-    program.copy(view, laid, "operand laid out as the result")
-    return laid
 
 
 def append_sums(program: Program, problem: ConvProblem) -> None:

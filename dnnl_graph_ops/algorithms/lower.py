@@ -15,7 +15,7 @@ from . import alike, nonfinite
 from .algorithm import Algorithm
 from .choice import ranked
 from .deconvolution import fill_with_bias
-from .in_floats import add_residual, in_floats, rounded, without_residual
+from .in_floats import in_floats, rounded, with_residual_apart
 from .table import Ranked, candidates
 
 
@@ -121,11 +121,8 @@ def _build(program: Program, problem: ConvProblem, algorithm: Algorithm, env: En
     if problem.bias is not None:
         # builtin kernels read a contiguous bias only
         problem = problem.with_views(bias=program.in_a_row(problem.bias))
-    if problem.quantization is not None and problem.quantization.residual is not None and not algorithm.adds(problem):
-        inner = without_residual(program, problem)
-        _build(program, inner, algorithm, env)
-        add_residual(program, inner.result, problem)
-        return
+    if problem.residual is not None and not algorithm.adds(problem):
+        return with_residual_apart(program, problem, lambda layer: _build(program, layer, algorithm, env))
     if algorithm.seen(problem) is not problem:
         floats = in_floats(program, problem)
         with program.chosen(choice):
@@ -188,11 +185,8 @@ def _sums_nothing(problem: ConvProblem) -> bool:
 
 
 def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:
-    if problem.quantization is not None and problem.quantization.residual is not None:
-        inner = without_residual(program, problem)
-        _write_empty_sum(program, inner, env)
-        add_residual(program, inner.result, problem)
-        return
+    if problem.residual is not None:
+        return with_residual_apart(program, problem, lambda layer: _write_empty_sum(program, layer, env))
     floats = problem if problem.quantization is None else in_floats(program, problem)
     empty = program.like(floats.result, floats.dtype) if problem.epilogue else floats.result
     fill_with_bias(program, empty, problem.bias)

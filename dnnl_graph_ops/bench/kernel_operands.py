@@ -83,7 +83,7 @@ def build(name: str, case: Case, shape: Mapping[str, int]) -> Built:
     Raises:
         InvalidArgumentError: the case has no such size.
     """
-    parameters, text = declared()[name]
+    _, text = declared()[name]
     if unknown := set(shape) - set(case.sizes):
         raise InvalidArgumentError(f"{name} has no size {', '.join(sorted(unknown))}; it has {', '.join(case.sizes)}")
     sizes = Sizes(case.dims(Sizes({**case.sizes, **shape})))
@@ -91,11 +91,7 @@ def build(name: str, case: Case, shape: Mapping[str, int]) -> Built:
     shapes = {operand: _sizes(dims, sizes) for operand, dims in operands if dims and sizes.keys() >= {*dims}}
     dims = dict(operands)
     arguments = dict(case.arguments(sizes))
-    values = {
-        parameter: _argument(parameter, kind, sizes, arguments, shapes, dims)
-        for parameter, kind, default in parameters
-        if parameter in arguments or parameter in sizes or not default
-    }
+    values = _arguments(name, sizes, arguments, shapes, dims)
     kernel = case.taken(getattr(kernels, name)(**values))
     shapes |= case.shapes(sizes, values)
     rng, moved = np.random.default_rng(0), 0
@@ -134,6 +130,21 @@ def _sizes(dims: Iterable[str], sizes: Sizes) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def _arguments(
+    name: str,
+    sizes: Sizes,
+    arguments: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int, ...]],
+    dims: Mapping[str, list[str]],
+) -> dict[str, Any]:
+    """Returns the arguments of a declared function or class, without those that keep their defaults."""
+    return {
+        parameter: _argument(parameter, kind, sizes, arguments, shapes, dims)
+        for parameter, kind, default in declared()[name][0]
+        if parameter in arguments or parameter in sizes or not default
+    }
+
+
 def _argument(
     name: str,
     kind: str,
@@ -148,8 +159,7 @@ def _argument(
     if name in sizes:
         return sizes[name]
     if kind in declared():
-        given = [p for p in declared()[kind][0] if p[0] in arguments or p[0] in sizes or not p[2]]
-        return getattr(kernels, kind)(**{p: _argument(p, k, sizes, arguments, shapes, dims) for p, k, _ in given})
+        return getattr(kernels, kind)(**_arguments(kind, sizes, arguments, shapes, dims))
     if name.endswith("dtype"):
         return F32
     operand = name.removesuffix("_strides")

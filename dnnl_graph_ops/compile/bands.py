@@ -21,10 +21,10 @@ from ..cost import model as cost
 from ..ir.env import Env
 from ..once import once
 from ..program import epilogue as post
+from ..program.arrays import ALIGNMENT
 from ..program.program import View
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
-_ALIGNED = 64  # bytes
 
 
 class Part(NamedTuple):
@@ -145,7 +145,7 @@ class Tiling:
         self.chain, self.images = chain, images
         self.count = rows_of_a_band(chain)
         sizes = map(mul, rows_between(chain, self.count), [rows.nbytes for rows in chain])
-        self.starts = [0, *accumulate(cost.padded(size, _ALIGNED) for size in sizes)]
+        self.starts = [0, *accumulate(cost.padded(size, ALIGNMENT) for size in sizes)]
         rows, each = chain[-1].target, parts_of_rows(chain, images, self.count, threads) if self.count else 0
         self.ranges = [
             list(_steps(chain, range(rows * part // each, rows * (part + 1) // each), self.count))

@@ -12,12 +12,12 @@ from ..algorithms.views import channels_last_strides
 from ..cost import model as cost
 from ..ir.env import Env
 from ..program import epilogue as post
+from ..program.arrays import ALIGNMENT
 from ..program.program import Buffer, KernelStep, Place, Program, Step, View
 from ..symbolic import kernels
 from . import bands
 from .bands import Kept, Layer, Part, Tiling
 
-_ALIGNED = 64  # bytes
 # operands that are no view: the thread's scratch, and the last result
 _SCRATCH, _RESULT = -1, -2
 # a call of a kernel: the kernel's number, and the number and byte offset of each operand
@@ -134,7 +134,7 @@ def _as_calls(steps: Sequence[Step], moving: Mapping[Buffer, Operand], end: int)
                 continue
             if buffer not in inner:
                 inner[buffer] = end + room
-                room += cost.padded(buffer.nbytes, _ALIGNED)
+                room += cost.padded(buffer.nbytes, ALIGNMENT)
             operands.append(Operand(_SCRATCH, inner[buffer] + offset))
         lowered.calls.append((step.kernel, operands, step.label))
     return lowered._replace(room=room)

@@ -142,20 +142,23 @@ def saving(chain: Sequence[Layer], env: Env) -> float:
     the near caches, or not even one row fits into them, 0 is returned.
     """
     beyond = sum(max(cost.nbytes(layer.target) - bands.NEAR * env.threads, 0) for layer in chain[:-1])
-    count = bands.rows_of_a_band([layer.rows for layer in chain]) if beyond else 0
+    if not beyond:
+        return 0.0
+    rows = [layer.rows for layer in chain]
+    count = bands.rows_of_a_band(rows)
     if not count:
         return 0.0
     alone = sum(layer.chosen(env) for layer in chain)
     # bytes beyond the near caches would be written, and read again
-    return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, count, env)
+    return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, rows, count, env)
 
 
-def _tiled(chain: Sequence[Layer], count: int, env: Env) -> float:
+def _tiled(chain: Sequence[Layer], rows: Sequence[bands.Rows], count: int, env: Env) -> float:
     """Estimates the seconds of a chain by bands of `count` rows.
 
     The estimate includes rows that several threads compute, and the time of threads that have fewer parts than others.
     """
-    images, rows = chain[-1].target.shape[0], [layer.rows for layer in chain]
+    images = chain[-1].target.shape[0]
     each = bands.parts_of_rows(rows, images, count, env.threads)
     seconds = chain[-1].by_rows(env)
     moved = max(sum(cost.nbytes(layer.problem.w) for layer in chain) - bands.NEAR, 0)

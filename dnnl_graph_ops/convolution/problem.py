@@ -15,7 +15,7 @@ from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from ..strides import channels_last
 from ..symbolic import current, plain
-from .quantization import Quantization
+from .quantization import Quantization, Residual
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. A ConvTranspose is
 # a dgrad. Recorded times, constants in `fits` and builtin kernels use these names.
@@ -124,6 +124,11 @@ class ConvProblem:
     def result(self) -> View:
         view: View = getattr(self, RESULT[self.direction])
         return view
+
+    @property
+    def residual(self) -> Residual | None:
+        """Returns what is added to the integers of the result; None if nothing is."""
+        return None if self.quantization is None else self.quantization.residual
 
     @property
     def macs(self) -> int:

@@ -15,7 +15,7 @@ from ..ir import is_open
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..schema import POST_OPS, kinds
-from ..strides import extent
+from ..strides import are_alike, extent
 from ..symbolic import gcd, kernels
 from . import epilogue as post
 from .epilogue import Epilogue
@@ -324,12 +324,16 @@ def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
         return "image_channel", _vectors(program, view, dst)
     pitch = _pixel_pitch(dst) if spread == "pixel" else 1
     strides = tuple(0 if n == 1 else s // pitch for s, n in zip(dst.strides, view.shape, strict=True))
-    steps = tuple(_steps_of(view))
-    if steps == strides:
-        return str(spread), view
+    return str(spread), laid_as(program, view, strides)
+
+
+def laid_as(program: Program, view: View, strides: tuple[int, ...]) -> View:
+    """Returns a view whose elements lie by the strides of a result: itself, or a copy that is appended."""
+    if are_alike(view.shape, view.strides, strides):
+        return view
     laid = View(Buffer(Place.SCRATCH, view.dtype, extent(view.shape, strides)), view.shape, strides)
     program.copy(view, laid, "operand laid out as the result")
-    return str(spread), laid
+    return laid
 
 
 def _vectors(program: Program, view: View, dst: View) -> View:

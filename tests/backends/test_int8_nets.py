@@ -182,25 +182,25 @@ def check(rng, dilated=False):
     graph, y = layer.graph()
     net = graph.compile(y)
     zero = np.array([layer.x_zero], layer.x.dtype)
-    given = {
+    feeds = {
         "x": layer.x,
         "beside": layer.beside,
         "residual": layer.residual,
         "scale": layer.x_scale.reshape(1),
         "zero": zero,
     }
-    given = {value.name: given[value.name] for value in net.inputs}
+    feeds = {value.name: feeds[value.name] for value in net.inputs}
     (head,) = (node.name for node in graph.nodes if node.kind == layer.kind)
     names = [info.name for info in net.algorithms(head)]
     own = [name for name in names if name in OWN]
     expected, quotients = layer.truth()
     for name in own:
-        got = graph.compile(y, algorithms={head: name}).run(given, {y.name: unlike(expected)})[y.name]
+        got = graph.compile(y, algorithms={head: name}).run(feeds, {y.name: unlike(expected)})[y.name]
         np.testing.assert_array_equal(got, expected, name)
     floats = [name for name in names if name not in OWN]
     if own and floats:
         name = str(rng.choice(floats))
-        got = graph.compile(y, algorithms={head: name}).run(given, {y.name: unlike(expected)})[y.name]
+        got = graph.compile(y, algorithms={head: name}).run(feeds, {y.name: unlike(expected)})[y.name]
         error = np.abs(got - quotients.astype(np.float64)).max()
         assert error <= layer.step + 1e-4 * np.abs(quotients).max(), name
     return own

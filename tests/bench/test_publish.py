@@ -227,10 +227,10 @@ def test_the_first_table_has_what_users_wait_for(page):
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_the_mean_of_drawn_models_is_that_of_their_page(page):
     drawn = (ROOT / "docs/benchmarks/packages.md").read_text()
-    found = re.search(r"geometric mean of the speedups of (\d+) models is ([\d.]+)\*\*", drawn)
-    assert found
+    mean = re.search(r"geometric mean of the speedups of (\d+) models is ([\d.]+)\*\*", drawn)
+    assert mean
     words = " ".join((ROOT / page).read_text().split())
-    assert re.search(rf"{found[1]} models that were drawn at random .* have a mean speedup of {found[2]}\b", words)
+    assert re.search(rf"{mean[1]} models that were drawn at random .* have a mean speedup of {mean[2]}\b", words)
 
 
 def test_a_core_without_a_name_has_its_numbers():

@@ -71,7 +71,9 @@ def test_models_that_cannot_take_the_sizes_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="known sizes only"):
         models.wanted([str(saved(tmp_path / "relu.onnx"))], "1:4x2")
     pytest.importorskip("torch")
-    with pytest.raises(InvalidArgumentError, match=r"'dcgan' of the zoo has fixed sizes; models with variable sizes: .*unet"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"'dcgan' of the zoo has fixed sizes; models with variable sizes: .*unet"
+    ):
         models.wanted(["dcgan"], "1:4x2")
 
 

@@ -1,7 +1,6 @@
 // Dgrad as products that overlap: every position of src times all taps, which stay in the
 // caches until they are added up, line by line of dst. The design is told in docs/internals/kernels.md.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -21,7 +20,7 @@ constexpr int64_t kColumnBytes = 192 * 1024;  // columns that wait to be added u
 constexpr int64_t kFewestRuns = 24;
 constexpr int64_t kShortRun = 64;
 constexpr int64_t kRowsTogether = 48;  // rows of src multiplied together, where a line has fewer
-constexpr int64_t kLeastRuns = 8, kTasksOfThread = 8;
+constexpr int64_t kLeastRuns = 8;
 constexpr double kAddCost = 2;  // multiplications that take as long as adding a value up
 
 Col2imImage image(const FilterTensor& tensor, int64_t channels, const Axes& size) {
@@ -128,7 +127,7 @@ private:
     // Takes the sections and blocks whose last thread ends first: tasks that are neighbours multiply some lines and
     // positions of src twice.
     void share_out_to_threads() {
-        const int64_t fewest = params_.sections, threads = params_.threads, most_tasks = kTasksOfThread * threads;
+        const int64_t fewest = params_.sections, most_tasks = kTasksOfThread * params_.threads;
         const int64_t planes = std::max<int64_t>(params_.batch * params_.dst.size[0], 1);
         int64_t best_sections = fewest, best_blocks = 1;
         double best = -1;
@@ -138,7 +137,7 @@ private:
                 share_out(sections, blocks);
                 const double tasks = static_cast<double>(planes) * static_cast<double>(sections * blocks);
                 if (sections * blocks > 1 && tasks > static_cast<double>(most_tasks)) break;
-                const double seconds = (std::ceil(tasks / static_cast<double>(threads)) + kHeldUp) * task_cost();
+                const double seconds = last_end(tasks, params_.threads, task_cost());
                 if (best >= 0 && seconds >= best) continue;
                 best = seconds;
                 best_sections = sections;

@@ -8,8 +8,8 @@
 
 namespace dgo {
 
-// What is added to results: integers that stand for (x - zero) * scale, from 0 to 255 where those of s8 are 128 more. The
-// results themselves become integers before, by `inner`.
+// A residual: an element x stands for (x - zero) * scale and is read as 0 to 255, an s8 with 128 added. The sum adds it
+// to the result, which `inner` has rounded to integers before.
 struct Int8Residual {
     Quotient inner;
     bool is_signed = false;

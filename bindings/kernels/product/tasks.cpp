@@ -9,7 +9,6 @@ namespace dgo {
 
 namespace {
 
-constexpr double kTasksOfThread = 8;  // more do not even out any further
 constexpr int64_t kThirds = 3;  // register tiles of one and two thirds of the rows leave few rows computed in vain
 
 // Returns the rows that the largest of the blocks computes: block b has units [units * b / blocks, units * (b + 1) /
@@ -23,10 +22,12 @@ int64_t largest(const SplitWork& work, int64_t units, int64_t blocks) {
 
 }  // namespace
 
+double last_end(double tasks, int threads, double task) { return (std::ceil(tasks / threads) + kHeldUp) * task; }
+
 Split cheapest_split(const SplitWork& work, int threads) {
     Split best;
     const int64_t units = ceil_div(work.rows, work.unit);
-    const double times = static_cast<double>(work.times), most_tasks = kTasksOfThread * static_cast<double>(threads);
+    const double times = static_cast<double>(work.times), most_tasks = static_cast<double>(kTasksOfThread * threads);
     int64_t size = units + 1;  // units of a block
     for (int64_t blocks = ceil_div(units, work.most_units); blocks <= units; ++blocks) {
         if (ceil_div(units, blocks) == size) continue;
@@ -37,7 +38,7 @@ Split cheapest_split(const SplitWork& work, int threads) {
             if (parts > 1 && tasks > most_tasks) break;
             const auto shares = static_cast<double>(ceil_div(work.shares, parts));
             const double task = rows * (work.prepare + shares * work.product) + shares * work.weights;
-            const double seconds = (std::ceil(tasks / threads) + kHeldUp) * task / times;
+            const double seconds = last_end(tasks, threads, task) / times;
             if (best.blocks == 0 || seconds < best.seconds) best = {blocks, parts, seconds};
         }
         if (static_cast<double>(blocks) * times > most_tasks) break;

@@ -9,6 +9,7 @@ namespace dgo {
 // that a fetch has brought near, and a value that another core has written.
 constexpr double kWeightCost = 16, kReadCost = 4, kSharedCost = 12;
 constexpr double kHeldUp = 0.3;  // tasks by which the last thread is late: among equals small tasks are better
+constexpr int64_t kTasksOfThread = 8;  // more do not even out any further
 
 // The work on some rows and columns of a product, in multiplications. Tasks have whole register tiles of `unit` rows, but
 // for the last one, and columns in shares, the least that a task of its own can take.
@@ -24,6 +25,9 @@ struct Split {
     int64_t blocks = 0, parts = 1;  // of the rows; of the shares
     double seconds = 0;  // of one of the products, in multiplications
 };
+
+// Returns when the last thread ends, where each task costs so much, in multiplications.
+double last_end(double tasks, int threads, double task);
 
 // Returns the split whose last thread ends first.
 Split cheapest_split(const SplitWork& work, int threads);
