@@ -21,12 +21,13 @@ from ..graph import Node
 from ..ir import dims
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
+from ..onednn.exact_int8 import points_fit
 from ..program.elementwise import INTEGERS
 from ..schema import kinds
 from . import window
 from .backend import Backend, FusionGroup, Lowering, Search
 from .layout import Wish, wishes
-from .quantized import point, points_fit
+from .quantized import point
 
 BUILDERS = {
     "Interpolate": window.resample,

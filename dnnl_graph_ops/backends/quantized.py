@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes, schema
+from .. import schema
 from ..convolution.quantization import BOUNDING
 from ..graph import Node
 from ..ir.rewrites import Rewrite
-from ..onednn.exact_int8 import channels, integer_words
+from ..onednn.exact_int8 import channels, integer_words, points_fit
 from ..program import elementwise
 from . import dynamic, matmul
 
@@ -152,13 +152,6 @@ def with_sum(q: Quantized, nodes: Sequence[Node]) -> Quantized | None:
     if unmet:
         return FUSE_RESIDUAL.declined(add, unmet)
     return q._replace(quantize=last, residual=Sum(inner, floats, other, add, bound))
-
-
-def points_fit(node: Node) -> bool:
-    """Whether the stated zero points of a Dequantize or Quantize are integers of its 8-bit dtype."""
-    integers = node.outputs[0] if node.kind == "Quantize" else node.inputs[0]
-    kinds = np.iinfo(dtypes.numpy_dtype(integers.dtype))
-    return all(kinds.min <= point <= kinds.max for point in node.attrs.get("zps") or ())
 
 
 def point(node: Node) -> int:

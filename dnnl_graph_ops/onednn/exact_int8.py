@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import schema
+from .. import dtypes, schema
 from ..convolution.nodes import CONV_KINDS, format_of
 from ..graph import Node, Value
 from ..ir.env import Env
@@ -161,14 +161,24 @@ def _record(head: Node) -> Attributes:
 def integer_words(node: Node, channels: int | None = None) -> str:
     """Returns the integers that a Dequantize reads, or a Quantize writes, in words such as "s8 channel zp".
 
-    `channels`: the axis along which scales by channel lie; along another axis they read "axis".
+    `channels`: the axis along which scales by channel lie; along another axis they read "axis". Zero points that are no
+    integers of the dtype read "zp beyond".
     """
     value = node.inputs[0] if node.kind == "Dequantize" else node.outputs[0]
     words = [value.dtype]
     if node.attrs["qtype"] != "per_tensor" and len(node.attrs["scales"]) > 1:
         by_channel = node.attrs["qtype"] == "per_channel" and node.attrs["axis"] % len(value.shape) == channels
         words.append("channel" if by_channel else "axis")
-    return " ".join(words + ["zp"] * any(node.attrs.get("zps") or ()))
+    if any(node.attrs.get("zps") or ()):
+        words.append("zp" if points_fit(node) else "zp beyond")
+    return " ".join(words)
+
+
+def points_fit(node: Node) -> bool:
+    """Whether the stated zero points of a Dequantize or Quantize are integers of its 8-bit dtype."""
+    integers = node.outputs[0] if node.kind == "Quantize" else node.inputs[0]
+    kinds = np.iinfo(dtypes.numpy_dtype(integers.dtype))
+    return all(kinds.min <= point <= kinds.max for point in node.attrs.get("zps") or ())
 
 
 def _form(head: Node) -> str:
