@@ -163,13 +163,21 @@ def _find(search: Search) -> None:
         makers = [search.numbers[value.node] for value in node.inputs[:2] if value.node in search.numbers]
         if len(makers) < 2 or not is_head(node):
             continue
-        theirs = next((set(some) for some in search.partitions if {*makers, number}.issubset(some)), set[int]())
+        theirs = _partition({*makers, number}, search)
         group = _longest(makers, number, joining, search, theirs)
         if group is None:
             continue
         joining.difference_update(search.numbers[member] for member in group.nodes)
         if not theirs or group.match.partitioned or not _is_left_to_library(group.match.problem, search.env):
             search.take(group)
+
+
+def _partition(members: set[int], search: Search) -> set[int]:
+    """Returns the numbers of the nodes of the library's partition that has `members`; none where it does not run."""
+    for whole in filter(members.issubset, search.partitions):
+        if onednn.match([search.nodes[number] for number in sorted(whole)], search.env):
+            return set(whole)
+    return set()
 
 
 def _is_left_to_library(problem: ConvProblem, env: Env) -> bool:

@@ -46,6 +46,7 @@ def test_by_channel(dtype, rng):
     np.testing.assert_array_equal(graph.compile(y)(x), want)
 
 
+@pytest.mark.choice
 @pytest.mark.parametrize("zero", [0, 7])
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("groups", [1, 2])

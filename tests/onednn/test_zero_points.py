@@ -36,6 +36,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.choice
 @pytest.mark.parametrize("dtype", ["u8", "s8"])
 @pytest.mark.parametrize("zero", [300, -129, 2**40, -(2**62)])
 @pytest.mark.parametrize("kind", LAYERS)
