@@ -74,6 +74,14 @@ def modules_of(root: Path) -> dict[str, Path]:
     return found
 
 
+def statements(block: ast.AST) -> Iterator[ast.AST]:
+    """Every statement in a block, without walking through expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(block, field, ()):
+            yield node
+            yield from statements(node)
+
+
 def arrows_of(root: Path) -> Iterator[Arrow]:
     """Every import between the modules of a package."""
     modules = modules_of(root)
@@ -81,7 +89,7 @@ def arrows_of(root: Path) -> Iterator[Arrow]:
     for module, path in modules.items():
         folder = module.split(".") if path.stem == "__init__" else module.split(".")[:-1]
         folder = [part for part in folder if part]
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.split(".")[0] == NAME:
