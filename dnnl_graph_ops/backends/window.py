@@ -103,13 +103,13 @@ def resamples_better(node: Node) -> bool:
 
     It does for all but floats, which the library does not take, for long axes, and in linear modes for three spatial
     axes, with eight sources a result, or for many channels, which the library fetches one by one unless they are last.
-    To the nearest it does for last channels that fill no vectors: of some sizes the library has only a reference
-    kernel.
+    To the nearest it does for last channels, and for channels that fill a vector: it is as fast as the library's, of
+    which some sizes have only a reference kernel, and no new size waits for the library to compile.
     """
-    slow = resamples_many(node)
-    if node.attrs["mode"] == "nearest":
-        slow = node.attrs["data_format"] == "NXC" and fills_no_vectors(node)
-    return not is_float(node) or slow or resamples_long(node)
+    form, channels = node.attrs["data_format"], channels_of(node.inputs[0].shape, node.attrs["data_format"]) or 0
+    nearest = node.attrs["mode"] == "nearest"
+    better = form == "NXC" or channels >= VECTOR if nearest else resamples_many(node)
+    return not is_float(node) or better or resamples_long(node)
 
 
 def layout(head: Node, source: Value, result: Value) -> Iterator[Vote]:

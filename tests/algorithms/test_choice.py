@@ -52,7 +52,7 @@ def test_kept_rankings_are_the_layers_own(varies, monkeypatch):
     ("sizes", "library", "builtin", "first"),
     [
         ((4096,), 49, 52, "builtin direct"),
-        ((4096,), 49, 54, "convolution"),  # every run would take much longer
+        ((4096,), 49, 57, "convolution"),  # every run would take much longer
         ((4096,), 1000, 1050, "convolution"),  # repays the compilation within fewer runs
         ((64, 64), 49, 52, "convolution"),
     ],
