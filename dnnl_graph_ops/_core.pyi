@@ -633,6 +633,15 @@ def idle_scratch_bytes() -> int:
 
 def drop_idle_scratch() -> None: ...
 
+class ScratchLives:
+    """The first and the last step that touch each buffer of scratch."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None: ...
+    def by_size(self, nbytes: Sequence[int]) -> tuple[list[int], int, list[bool]]:
+        """The buffers' byte offsets, the arena's size, and whether each shares memory with larger buffers. Large
+        ones come first, each at the lowest offset that is free while it lives.
+        """
+
 class Executor:
     """A compiled plan: slots for arrays and the steps that work on them.
 

@@ -141,6 +141,31 @@ class LayerSizes:
     ) -> None: ...
 
 @final
+class RowBands:
+    """Divides the rows of a chain of layers into bands, whose results between layers fit `near` bytes. Each layer
+    is (rows of the target, rows of the source, stride, rows of the source that a row depends on, padding before
+    the source, bytes of a row of the target).
+    """
+
+    def __init__(
+        self, rows: Sequence[tuple[int, int, int, int, int, int]], images: int, threads: int, near: int
+    ) -> None: ...
+    @property
+    def count(self) -> int:
+        """Rows of a band of the last result; 0 where not even one fits."""
+    @property
+    def parts(self) -> list[int]:
+        """The parts of layers that differ, in the order of their use, four numbers each: the layer, rows of its
+        target, of how many rows of the source, rows of padding before the source.
+        """
+    @property
+    def starts(self) -> list[int]:
+        """The byte offsets at which results between layers begin in a thread's scratch, and where they end."""
+    @property
+    def tasks(self) -> int:
+        """Into how many ranges of rows an image is divided, so that all threads have work."""
+
+@final
 class Work:
     """The work of a run of a kernel, from which its time is estimated."""
 
@@ -859,14 +884,15 @@ def row_product_work(rows: int, columns: int, depth: int, isa: str = "") -> Work
     """
 
 def row_tiling(
-    kernels: Sequence[Kernel],
-    tasks: Sequence[Sequence[tuple[int, Sequence[tuple[int, int]]]]],
+    bands: RowBands,
+    calls: Sequence[Sequence[tuple[Kernel, Sequence[tuple[int, int, int, int, bool, int]]]]],
     operands: int,
     scratch_bytes: int,
-    threads: int,
 ) -> Kernel:
-    """run(sources..., scratch, dst): Each task is a list of (number of a kernel, its operands as (number of one of
-    the `operands` here, offset in bytes)), which a thread runs in order, with scratch_bytes of scratch memory.
+    """run(sources..., scratch, dst): For each of the bands' parts a list of (kernel, its operands), which a thread
+    runs in order, with scratch_bytes of scratch memory. An operand is (number of one of the `operands` here,
+    from the end if negative; offset in bytes; bytes from image to image; from row to row; whether rows are the
+    source's; the layer whose result in scratch it is, -1 for none).
     """
 
 def scatter(problem: IndexProblem, how: str = "none") -> Kernel:

@@ -13,6 +13,7 @@
 #include "border/gil.hpp"
 #include "common/error.hpp"
 #include "library/fork_guard.hpp"
+#include "memory/places.hpp"
 
 namespace dgo {
 namespace {
@@ -266,6 +267,18 @@ void bind_executor(py::module_& m) {
     m.def("idle_scratch_bytes", &idle_block_bytes,
           "Scratch memory that no plan is using just now, kept for the next one.");
     m.def("drop_idle_scratch", &drop_idle_blocks);
+    py::class_<ScratchLives>(m, "ScratchLives", "The first and the last step that touch each buffer of scratch.")
+        .def(py::init<const std::vector<std::pair<std::int64_t, std::int64_t>>&>(), py::arg("spans"))
+        .def(
+            "by_size",
+            [](const ScratchLives& lives, const std::vector<std::int64_t>& nbytes) {
+                Places places = lives.by_size(nbytes);
+                return std::tuple(std::move(places.offsets), places.total, std::move(places.shared));
+            },
+            py::arg("nbytes"),
+            "The buffers' byte offsets, the arena's size, and whether each shares memory with larger buffers. Large "
+            "ones "
+            "come first, each at the lowest offset that is free while it lives.");
     py::class_<ExecutorObject>(m, "Executor", py::custom_type_setup(&make_collectable),
                                "A compiled plan: slots for arrays and the steps that work on them.\n\nBuilt by one "
                                "thread, then finalized; from then on any number of threads may run it at once.")

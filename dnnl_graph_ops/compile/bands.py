@@ -5,23 +5,20 @@ Rows are indices of the first spatial axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from math import gcd, prod
-from operator import mul
+from math import prod
 from typing import NamedTuple
 
 from .. import dtypes
+from .._core import kernels
 from ..algorithms import choice
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision
 from ..convolution.problem import ConvProblem, at_values
-from ..cost import model as cost
 from ..ir.env import Env
 from ..once import once
 from ..program import epilogue as post
-from ..program.arrays import ALIGNMENT
 from ..program.program import View
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
@@ -108,112 +105,15 @@ class Layer:
         return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
 
 
-class Run(NamedTuple):
-    """A part of the layer of this number, which a band computes.
-
-    `first`: its first row of the target, and of the source. `held`: the first row that the band has of each target.
-    """
-
-    layer: int
-    part: Part
-    first: tuple[int, int]
-    held: Sequence[int]
+def bands_of(chain: Sequence[Rows], images: int, threads: int) -> kernels.RowBands:
+    """Divides the rows of a chain of layers into bands; `count` is 0 where not even one row fits the near caches."""
+    return kernels.RowBands(chain, images, threads, NEAR)
 
 
-class Kept(NamedTuple):
-    """Rows of the result of the layer of this number, which a band takes over from the band before.
-
-    They lie at row `at` of the result in scratch, and are moved to the front by `shift` rows, which is at least `rows`.
-    """
-
-    layer: int
-    rows: int
-    at: int
-    shift: int
-
-
-class Tiling:
-    """Divides the rows of a chain of layers into bands.
-
-    Attributes:
-        count: rows of a band of the last result; 0 where not even one fits the near caches.
-        starts: the byte offsets at which results between layers begin in a thread's scratch, and where they end.
-        ranges: of an image, lists of what is computed and moved; each is the work of one task, band by band.
-    """
-
-    def __init__(self, chain: Sequence[Rows], images: int, threads: int) -> None:
-        self.chain, self.images = chain, images
-        self.count = rows_of_a_band(chain)
-        sizes = map(mul, rows_between(chain, self.count), [rows.nbytes for rows in chain])
-        self.starts = [0, *accumulate(cost.padded(size, ALIGNMENT) for size in sizes)]
-        rows, each = chain[-1].target, parts_of_rows(chain, images, self.count, threads) if self.count else 0
-        self.ranges = [
-            list(_steps(chain, range(rows * part // each, rows * (part + 1) // each), self.count))
-            for part in range(each)
-        ]
-
-    def parts(self) -> list[tuple[int, Part]]:
-        """Returns the parts of layers that differ, each with the number of its layer, in the order of their use."""
-        return list(dict.fromkeys(step[:2] for steps in self.ranges for step in steps if isinstance(step, Run)))
-
-
-def _steps(chain: Sequence[Rows], rows: range, count: int) -> Iterator[Run | Kept]:
-    """Yields what computes a range of rows of the last result, band by band.
-
-    Rows that the band before has computed are not computed again.
-    """
-    last = len(chain) - 1
-    # of each target, the first row that the band has, and where its rows end
-    begins, ends = [0] * len(chain), [0] * len(chain)
-    for begin in range(rows.start, rows.stop, count):
-        end = min(begin + count, rows.stop)
-        begins[last] = begin
-        band: list[Run | Kept] = []  # the last step first
-        held: list[int] = []
-        kept: list[Kept] = []
-        for i in range(last, -1, -1):
-            if begin >= end:
-                band += kept
-                break
-            _, source, stride, reach, padding, _ = chain[i]
-            first = begin * stride - padding
-            start, stop = max(first, 0), min((end - 1) * stride - padding + reach, source)
-            band.append(Run(i, Part(end - begin, max(stop - start, 0), max(-first, 0)), (begin, start), held))
-            band += kept
-            if i > 0:
-                before, known = begins[i - 1], ends[i - 1]
-                begins[i - 1], ends[i - 1] = start, stop
-                shift = start - before
-                rest = range(start, known, shift) if shift > 0 else ()
-                kept = [Kept(i - 1, min(shift, known - row), row - before, shift) for row in rest][::-1]
-                begin, end = max(start, known), stop
-        held += begins
-        yield from reversed(band)
-
-
-def rows_of_a_band(chain: Sequence[Rows]) -> int:
-    """Returns how many rows of the last result a band has so that it fits the near caches; 0 if not even one fits."""
-    rows, bytes_of_rows = chain[-1].target, [layer.nbytes for layer in chain[:-1]]
-    # each further row of the last result adds the same number of bytes
-    first, second = (sum(map(mul, rows_between(chain, count), bytes_of_rows)) for count in (1, 2))
-    if first > NEAR:
-        return 0
-    count = min(rows, 1 + (NEAR - first) // (second - first))
-    return -(-rows // -(-rows // count))
-
-
-def rows_between(chain: Sequence[Rows], count: int) -> list[int]:
-    """Returns, for each result between layers, how many of its rows `count` rows of the last result depend on."""
-    counts = []
-    for layer in reversed(chain[1:]):
-        count = layer.inner(count)
-        counts.append(count)
-    return counts[::-1]
-
-
-def parts_of_rows(chain: Sequence[Rows], images: int, count: int, threads: int) -> int:
-    """Returns into how many parts the rows of an image are divided, so that all threads have work."""
-    return min(threads // gcd(images, threads), -(-chain[-1].target // count))
+def parts_of(divided: kernels.RowBands) -> list[tuple[int, Part]]:
+    """Returns the parts of layers that differ, each with the number of its layer, in the order of their use."""
+    numbers = iter(divided.parts)
+    return [(layer, Part(*part)) for layer, *part in zip(numbers, numbers, numbers, numbers, strict=True)]
 
 
 def row_bytes(view: View) -> int:

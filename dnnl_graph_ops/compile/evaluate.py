@@ -120,7 +120,7 @@ class Kernels:
                 kernel, nbytes[scratch] = made
                 extents[-2] = nbytes[scratch]
             steps.append((kernel, list(zip(slots, places, strict=True)), label, extents, condition))
-        starts, _ = self._placed([nbytes[root] for root in self._roots])
+        starts = self._placed([nbytes[root] for root in self._roots])
         executor = Executor(env.engine._native, self._name)
         for code, (shape, strides) in zip(self._codes[0], ins, strict=True):
             executor.add_input(code, shape, strides)

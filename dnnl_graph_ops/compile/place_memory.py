@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .. import dtypes
+from .._core import ScratchLives
 from ..ir.rewrites import Rewrite
 from ..program.arrays import ALIGNMENT
 from ..program.program import Buffer, Place, View
@@ -65,7 +65,9 @@ def place(steps: Sequence[Use]) -> tuple[dict[Buffer, int], int, list[tuple[View
     A pair of a step is used if nobody reads the operand later: the result then overwrites it, at the same offset.
     """
     sharing = shared(steps)
-    starts, total = placing(sharing.spans)([buffer.nbytes for buffer in sharing.roots])
+    lives = _lives(sharing.spans, [buffer.nbytes for buffer in sharing.roots])
+    many = _pairs([(life.first, life.last) for life in lives]) > MAX_PAIRS
+    starts, total = by_time(lives) if many else by_size(lives)
     at = dict(zip(sharing.roots, starts, strict=True))
     return {buffer: at[root] for buffer, root in sharing.owner.items()}, total, sharing.merged
 
@@ -103,18 +105,17 @@ def shared(steps: Sequence[Use]) -> Sharing:
     return Sharing(roots, owner, [(first[b], end[b], steps[first[b]].label) for b in roots], merged)
 
 
-def placing(spans: Sequence[tuple[int, int, str]]) -> Callable[[Sequence[int]], tuple[list[int], int]]:
-    """Returns a function of the buffers' sizes in bytes: their byte offsets in the arena, and the arena's size."""
+def placing(spans: Sequence[tuple[int, int, str]]) -> Callable[[Sequence[int]], list[int]]:
+    """Returns a function of the buffers' sizes in bytes: their byte offsets in the arena."""
     ends = [(first, last) for first, last, _ in spans]
-    beside = None if _pairs(ends) > MAX_PAIRS else neighbours(ends)
+    if _pairs(ends) > MAX_PAIRS:
+        return lambda sizes: by_time(_lives(spans, sizes))[0]
+    lives = ScratchLives(ends)
+    return lambda sizes: lives.by_size(sizes)[0]
 
-    def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-        lives = [
-            Life(first, last, _padded(size), label) for (first, last, label), size in zip(spans, sizes, strict=True)
-        ]
-        return by_time(lives) if beside is None else by_size(lives, beside)
 
-    return offsets
+def _lives(spans: Sequence[tuple[int, int, str]], sizes: Sequence[int]) -> list[Life]:
+    return [Life(first, last, _padded(size), label) for (first, last, label), size in zip(spans, sizes, strict=True)]
 
 
 def _pairs(spans: Sequence[tuple[int, int]]) -> int:
@@ -124,40 +125,13 @@ def _pairs(spans: Sequence[tuple[int, int]]) -> int:
     return sum(begun - bisect_left(ends, first) for begun, first in enumerate(firsts))
 
 
-def neighbours(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Returns, for each buffer by its first and last step, the numbers of those that are alive at the same time."""
-    beside: list[list[int]] = [[] for _ in spans]
-    alive: dict[int, None] = {}
-    ends: list[tuple[int, int]] = []
-    for i in sorted(range(len(spans)), key=lambda i: spans[i][0]):
-        while ends and ends[0][0] < spans[i][0]:
-            del alive[heapq.heappop(ends)[1]]
-        for j in alive:
-            beside[i].append(j)
-            beside[j].append(i)
-        alive[i] = None
-        heapq.heappush(ends, (spans[i][1], i))
-    return beside
-
-
-def by_size(lives: Sequence[Life], beside: Sequence[Sequence[int]] | None = None) -> tuple[list[int], int]:
-    """Places large buffers first, each at the lowest offset that is free while it lives; returns offsets and size.
-
-    `beside`: the `neighbours` of the buffers, where they are known.
-    """
-    if beside is None:
-        beside = neighbours([(life.first, life.last) for life in lives])
-    sizes = [life.size for life in lives]
-    offsets, top = [-1] * len(lives), 0
-    for i in sorted(range(len(lives)), key=sizes.__getitem__, reverse=True):
-        offset, size = 0, sizes[i]
-        for start, length in sorted([(offsets[j], sizes[j]) for j in beside[i] if offsets[j] >= 0]):
-            if offset + size <= start:
-                break
-            offset = max(offset, start + length)
-        _tell_shared(lives[i], offset < top)
-        offsets[i], top = offset, max(top, offset + size)
-    return offsets, top
+def by_size(lives: Sequence[Life]) -> tuple[list[int], int]:
+    """Places large buffers first, each at the lowest offset that is free while it lives; returns offsets and size."""
+    placed = ScratchLives([(life.first, life.last) for life in lives])
+    offsets, total, shared = placed.by_size([life.size for life in lives])
+    for life, is_shared in zip(lives, shared, strict=True):
+        _tell_shared(life, is_shared)
+    return offsets, total
 
 
 def by_time(lives: Sequence[Life]) -> tuple[list[int], int]:

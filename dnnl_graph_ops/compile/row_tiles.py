@@ -16,14 +16,12 @@ from ..program.arrays import ALIGNMENT
 from ..program.program import Buffer, KernelStep, Place, Program, Step, View
 from ..symbolic import kernels
 from . import bands
-from .bands import Kept, Layer, Part, Tiling
+from .bands import Layer, Part
 
-# operands that are no view: the thread's scratch, and the last result
-_SCRATCH, _RESULT = -1, -2
-# a call of a kernel: the kernel's number, and the number and byte offset of each operand
-_Placed = tuple[int, list[tuple[int, int]]]
+# operands that are no view, by their numbers from the end: the thread's scratch, and the last result
+_SCRATCH, _RESULT = -2, -1
 # of an operand: its number, and the fields of `Operand` but for the first one
-Numbered = tuple[int, int, int, int, bool, int | None]
+Numbered = tuple[int, int, int, int, bool, int]
 Packing = dict[tuple[Hashable, tuple[View, ...]], KernelStep]
 
 
@@ -32,7 +30,7 @@ class Operand(NamedTuple):
 
     The operand begins at an offset in bytes, to which each image and each row add `by_image` and `by_row`. The rows are
     those of the layer's target, or `of_source`. They count from the first row that the band holds of the result
-    between layers of number `held`; None: from the first row of the image.
+    between layers of number `held`; -1: from the first row of the image.
     """
 
     what: View | int
@@ -40,7 +38,7 @@ class Operand(NamedTuple):
     by_image: int = 0
     by_row: int = 0
     of_source: bool = False
-    held: int | None = None
+    held: int = -1
 
 
 class Call(NamedTuple):
@@ -159,16 +157,17 @@ class RowTiles:
         # results of steps in front of the bands: by buffer, the program's own buffer that already has the same data
         self.same: dict[Buffer, Buffer] = {}
         self.room = 0  # bytes of scratch inside a layer, besides results between layers
-        self.tiling = Tiling([layer.rows for layer in chain], chain[-1].target.shape[0], env.threads)
+        self.divided = bands.bands_of([layer.rows for layer in chain], chain[-1].target.shape[0], env.threads)
+        self.starts = self.divided.starts
         self.calls: dict[tuple[int, Part], list[Call]] = {}
-        parts = self.tiling.parts()
-        lowered = sorted({i: (i, part) for i, part in reversed(parts)}.values()) if traced else parts
-        readable = self.tiling.count > 0 and all(part.seen for _, part in parts)
+        self.parts = bands.parts_of(self.divided)
+        lowered = sorted({i: (i, part) for i, part in reversed(self.parts)}.values()) if traced else self.parts
+        readable = self.divided.count > 0 and all(part.seen for _, part in self.parts)
         self.complete = readable and all(self._lower(i, part) for i, part in lowered)
 
     def _lower(self, i: int, part: Part) -> bool:
         """Adds the calls that compute a part of the i-th layer; returns False if it cannot be computed by bands."""
-        lowered = lowered_part(self.program, self.chain, i, part, self.tiling.starts, self.env)
+        lowered = lowered_part(self.program, self.chain, i, part, self.starts, self.env)
         if lowered is None:
             return False
         for step in lowered.before:
@@ -214,13 +213,13 @@ class RowTiles:
 
     def kernel(self) -> Any:
         """Returns the kernel of the step; operands are the views `reads`, scratch, and the last result."""
-        types = [layer.target.dtype for layer in self.chain]
-        return kernel_of(self.tiling, self.calls, types, len(self.reads), self.scratch_bytes, self.threads)
+        calls = [[call[:2] for call in self.calls[part]] for part in self.parts]
+        return kernels.row_tiling(self.divided, calls, len(self.reads) + 2, self.scratch_bytes)
 
     @property
     def scratch_bytes(self) -> int:
         """Returns the bytes of scratch of each thread."""
-        return self.tiling.starts[-1] + self.room
+        return self.starts[-1] + self.room
 
     def replace_steps(self, kernel: Any, traced: Sequence[Layer]) -> None:
         """Replaces the program's steps of the layers by one step, with the steps that run once before it.
@@ -273,70 +272,8 @@ class RowTiles:
         return gone[::-1]
 
 
-def kernel_of(
-    tiling: Tiling,
-    calls: Mapping[tuple[int, Part], Sequence[Call]],
-    types: Sequence[str],
-    reads: int,
-    scratch_bytes: int,
-    threads: int,
-) -> Any:
-    """Returns the kernel that computes a chain of layers by bands.
-
-    `calls`: of each part. `types`: the dtypes of the layers' targets. `reads`: how many operands the kernel reads; they
-    are followed by scratch, of `scratch_bytes` for each thread, and the last result.
-    """
-    names = {_SCRATCH: reads, _RESULT: reads + 1}
-    every: list[Any] = []  # kernels by their numbers
-    numbered: dict[tuple[int, Part], list[tuple[int, list[Numbered]]]] = {}
-    copies: dict[int, int] = {}
-
-    def move(kept: Kept) -> _Placed:
-        size = tiling.chain[kept.layer].nbytes
-        count = kept.rows * size
-        if count not in copies:
-            copies[count] = len(every)
-            code, items = dtypes.CODES[types[kept.layer]], count // dtypes.itemsize(types[kept.layer])
-            every.append(kernels.copy((items,), code, (1,), code, (1,)))
-        source = tiling.starts[kept.layer] + kept.at * size
-        return copies[count], [(reads, source), (reads, source - kept.shift * size)]
-
-    def runs_of(layer: int, part: Part) -> list[tuple[int, list[Numbered]]]:
-        runs = numbered.get((layer, part))
-        if runs is None:
-            runs = numbered[layer, part] = []
-            for kernel, operands, _ in calls[layer, part]:
-                runs.append((len(every), [(names.get(operand[0], operand[0]), *operand[1:]) for operand in operands]))
-                every.append(kernel)
-        return runs
-
-    tasks = []
-    for image in range(tiling.images):
-        for steps in tiling.ranges:
-            task: list[_Placed] = []
-            for step in steps:
-                if isinstance(step, Kept):
-                    task.append(move(step))
-                    continue
-                layer, part, first, held = step
-                for number, operands in runs_of(layer, part):
-                    task.append((number, [_place(operand, image, first, held) for operand in operands]))
-            tasks.append(task)
-    return kernels.row_tiling(every, tasks, reads + 2, scratch_bytes, threads)
-
-
 def _key(view: View) -> tuple[Any, ...]:
     return id(view.buffer), view.offset, view.shape, view.strides
-
-
-def _place(operand: Numbered, image: int, first: tuple[int, int], held: Sequence[int]) -> tuple[int, int]:
-    """Returns the number and the byte offset of an operand for an image.
-
-    `first`: the first rows of the layer's target and source. `held`: those of results between layers in the band.
-    """
-    number, offset, by_image, by_row, of_source, between = operand
-    row = first[of_source] - (0 if between is None else held[between])
-    return number, offset + image * by_image + row * by_row
 
 
 def outside_views(chain: Sequence[Layer]) -> list[View]:

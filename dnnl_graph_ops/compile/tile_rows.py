@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
 
+from .._core import kernels
 from ..algorithms import table
 from ..algorithms.lower import Decision
 from ..algorithms.views import channels_last_strides
@@ -144,22 +145,20 @@ def saving(chain: Sequence[Layer], env: Env) -> float:
     beyond = sum(max(cost.nbytes(layer.target) - bands.NEAR * env.threads, 0) for layer in chain[:-1])
     if not beyond:
         return 0.0
-    rows = [layer.rows for layer in chain]
-    count = bands.rows_of_a_band(rows)
-    if not count:
+    divided = bands.bands_of([layer.rows for layer in chain], chain[-1].target.shape[0], env.threads)
+    if not divided.count:
         return 0.0
     alone = sum(layer.chosen(env) for layer in chain)
     # bytes beyond the near caches would be written, and read again
-    return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, rows, count, env)
+    return alone + 2 * cost.passing(beyond, env.threads) - _tiled(chain, divided, env)
 
 
-def _tiled(chain: Sequence[Layer], rows: Sequence[bands.Rows], count: int, env: Env) -> float:
-    """Estimates the seconds of a chain by bands of `count` rows.
+def _tiled(chain: Sequence[Layer], divided: kernels.RowBands, env: Env) -> float:
+    """Estimates the seconds of a chain by bands.
 
     The estimate includes rows that several threads compute, and the time of threads that have fewer parts than others.
     """
-    images = chain[-1].target.shape[0]
-    each = bands.parts_of_rows(rows, images, count, env.threads)
+    images, each = chain[-1].target.shape[0], divided.tasks
     seconds = chain[-1].by_rows(env)
     moved = max(sum(cost.nbytes(layer.problem.w) for layer in chain) - bands.NEAR, 0)
     for layer, after in pairwise(chain):
@@ -167,6 +166,6 @@ def _tiled(chain: Sequence[Layer], rows: Sequence[bands.Rows], count: int, env: 
         overlap = max(after.rows.reach - after.rows.stride, 0)
         seconds += layer.by_rows(env) * (1 + (each - 1) * overlap / layer.rows.target)
         moved += overlap * layer.rows.nbytes
-    seconds += images * -(-rows[-1].target // count) * (moved * _MOVED + len(chain) * _CALL) / env.threads
+    seconds += images * -(-chain[-1].rows.target // divided.count) * (moved * _MOVED + len(chain) * _CALL) / env.threads
     turns = -(-images * each // env.threads)
     return seconds * turns * env.threads / (images * each)

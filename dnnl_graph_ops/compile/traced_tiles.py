@@ -7,21 +7,21 @@ from dataclasses import replace
 from itertools import chain as joined
 from typing import Any
 
-from .._core import Formula
+from .._core import Formula, kernels
 from ..algorithms.lower import Decision
 from ..convolution.problem import ConvProblem
 from ..program import epilogue as post
 from ..program.program import Buffer, Program, View
 from ..symbolic import Trace, formula, plain
-from .bands import Layer, Part, Rows, Tiling
-from .row_tiles import Call, Numbered, RowTiles, kernel_of, lowered_part, outside_views
+from .bands import Layer, Part, bands_of, parts_of
+from .row_tiles import Call, Numbered, RowTiles, lowered_part, outside_views
 
 _UNDECIDED = Decision("", "")
 _VARYING = ("batch", "y", "x", "pads_begin", "pads_end", "output_padding")
 # of a trace's dims for a part of a layer: its least rows, rows of the source and padding; the most, and byte offsets
 _LEAST, _MOST = Part(1, 1, 0), 1 << 40
 # of each call the label, and of its operands the numbers, whether rows are the source's, and what holds them
-_Pattern = list[tuple[str, list[tuple[int, bool, int | None]]]]
+_Pattern = list[tuple[str, list[tuple[int, bool, int]]]]
 # the calls that compute a part, and the bytes of scratch that they need
 _Calls = tuple[list[Call], int]
 
@@ -37,7 +37,6 @@ class Tiled:
         self.chain = tuple(replace(layer, decision=_UNDECIDED) for layer in tiles.chain)
         self.env, self.threads = tiles.env, tiles.threads
         self.packing = tiles.packing
-        self.types = [layer.target.dtype for layer in chain]
         self.reads = len(tiles.reads)
         # numbers of what parts read: views outside by layer, and whole buffers
         outside = [outside_views((layer,)) for layer in tiles.chain]
@@ -52,8 +51,8 @@ class Tiled:
         rows = tuple(tuple(layer.rows) for layer in chain)
         self.sizes: tuple[Any, ...] = rows, chain[-1].target.shape[0], tuple(map(_sizes_of, chain))
         self.formulas: list[list[tuple[Formula, _Pattern]]] = [[] for _ in chain]
-        values, starts = [dim.value for dim in trace.dims], tiles.tiling.starts
-        for i, part in tiles.tiling.parts():
+        values, starts = [dim.value for dim in trace.dims], tiles.starts
+        for i, part in tiles.parts:
             if self._evaluated(i, (*values, *part, *_starts(starts, i))) is None:
                 part_formula = self._formula(trace, tiles.program, chain, i, part, starts)
                 if part_formula is not None:
@@ -82,25 +81,25 @@ class Tiled:
     def of(self, dims: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, int] | None:
         """Returns the kernel for the values of `dims` and of `sizes`, and its bytes of scratch; None if it has none."""
         rows, images, layers = sizes
-        tiling = Tiling([Rows(*numbers) for numbers in rows], images, self.threads)
-        if not tiling.count:
+        divided = bands_of(rows, images, self.threads)
+        if not divided.count:
             return None
         chain: list[Layer] = []
-        calls: dict[tuple[int, Part], list[Call]] = {}
-        room = 0
-        for i, part in tiling.parts():
+        calls = []
+        room, starts = 0, divided.starts
+        for i, part in parts_of(divided):
             if not part.seen:
                 return None
-            computed = self._evaluated(i, (*dims, *part, *_starts(tiling.starts, i)))
+            computed = self._evaluated(i, (*dims, *part, *_starts(starts, i)))
             if computed is None:
                 chain = chain or [_layer_of(layer, values) for layer, values in zip(self.chain, layers, strict=True)]
-                computed = self._lowered(Program(), chain, i, part, tiling.starts)
+                computed = self._lowered(Program(), chain, i, part, starts)
                 if computed is None:
                     return None
-            calls[i, part], needed = computed
-            room = max(room, needed)
-        scratch_bytes = tiling.starts[-1] + room
-        kernel = kernel_of(tiling, calls, self.types, self.reads, scratch_bytes, self.threads)
+            calls.append([call[:2] for call in computed[0]])
+            room = max(room, computed[1])
+        scratch_bytes = starts[-1] + room
+        kernel = kernels.row_tiling(divided, calls, self.reads + 2, scratch_bytes)
         return kernel, max(scratch_bytes // 4, 1) * 4 * self.threads
 
     def _evaluated(self, i: int, values: Sequence[int]) -> _Calls | None:

@@ -82,8 +82,8 @@ def test_wrong_calls():
         kernels.few_channels_refusal(kernels.Epilogue())
     with pytest.raises(TypeError, match="cannot create"):
         kernels.Work()
-    with pytest.raises(TypeError, match="kernels takes"):
-        kernels.row_tiling([None], [], 2, 0, 1)
+    with pytest.raises(TypeError, match="calls takes"):
+        kernels.row_tiling(kernels.RowBands([(1, 1, 1, 1, 0, 4)], 1, 1, 0), [[(None, [])]], 2, 0)
 
 
 def test_wrong_values():

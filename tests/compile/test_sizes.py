@@ -211,35 +211,6 @@ def test_rows_that_run_band_by_band(monkeypatch, threads):
     assert served(net) == 4
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_size_computes_each_row_once(seed, threads):
-    """Tasks compute all rows of the last result once, in order, from rows of each layer that are there by then."""
-    rng = np.random.default_rng(seed)
-    for number in range(50):
-        rows, chain = int(rng.integers(20, 60)), []
-        for _ in range(int(rng.integers(2, 5))):
-            stride, reach, padding = (int(rng.integers(low, high)) for low, high in ((1, 3), (1, 6), (0, 3)))
-            target = max((rows + 2 * padding - reach) // stride + 1, 1)
-            chain.append(bands.Rows(target, rows, stride, reach, padding, bands.NEAR // 16))
-            rows = target
-        tiling = bands.Tiling(chain, 1, threads)
-        print(f"--seed={seed}, chain {number}: {chain}")
-        done: list[int] = []
-        for steps in tiling.ranges:
-            there: list[set[int]] = [set() for _ in chain]
-            for step in steps:
-                if isinstance(step, bands.Kept):
-                    assert 0 < step.rows <= step.shift <= step.at
-                    continue
-                layer, part, (first, source), held = step
-                if layer:
-                    assert there[layer - 1].issuperset(range(source, source + part.seen))
-                    assert source >= held[layer - 1]
-                there[layer].update(range(first, first + part.rows))
-                done += range(first, first + part.rows) if layer == len(chain) - 1 else ()
-        assert not tiling.count or done == list(range(rows))
-
-
 def test_a_part_that_no_formula_holds_for_is_lowered_again(monkeypatch):
     monkeypatch.setattr(tile_rows, "saving", lambda chain, env: float(len(chain)))
     monkeypatch.setattr(bands, "NEAR", 1 << 14)

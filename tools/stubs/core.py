@@ -76,6 +76,7 @@ _TYPES = {
     "Executor.describe": "list[dict[str, Any]]",
     "Executor.constants": "list[np.ndarray[Any, Any]]",
     "Formula.__init__.constants": "tuple[Any, ...]",
+    "ScratchLives.__init__.spans": "Sequence[tuple[int, int]]",
     "Formula.__call__": "Any",
     "plan_totals": "dict[str, int]",
     "noting_freed": "Callable[[Any], None]",
