@@ -11,7 +11,6 @@ from math import prod
 from typing import NamedTuple
 
 from .. import dtypes
-from .._core import kernels
 from ..algorithms import choice
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.lower import Decision
@@ -20,6 +19,7 @@ from ..ir.env import Env
 from ..once import once
 from ..program import epilogue as post
 from ..program.program import View
+from ..symbolic import kernels
 
 NEAR = 512 * 1024  # bytes of results between layers that stay in the near caches of a thread
 

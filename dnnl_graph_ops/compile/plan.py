@@ -247,8 +247,9 @@ def estimated(nbytes: int, macs: int) -> float:
 
 
 def bytes_of(step: Compiled | Step) -> int:
-    """Returns the bytes of the views that a step reads and writes."""
-    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*step.reads, *step.writes))
+    """Returns the bytes of the views that a step reads and writes; the scratch of bands stays in the near caches."""
+    writes = step.writes[-1:] if isinstance(step, KernelStep) and step.others else step.writes
+    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*step.reads, *writes))
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
 
-from .._core import kernels
 from ..algorithms import table
 from ..algorithms.lower import Decision
 from ..algorithms.views import channels_last_strides
@@ -24,7 +23,7 @@ from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..program import epilogue as post
 from ..program.program import Buffer, HostStep, KernelStep, Place, Program
-from ..symbolic import current
+from ..symbolic import current, kernels
 from . import bands
 from .bands import Layer
 from .row_tiles import Packing, RowTiles

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import chain as joined
 from typing import Any
 
-from .._core import Formula, kernels
+from .._core import Formula
 from ..algorithms.lower import Decision
 from ..convolution.problem import ConvProblem
 from ..program import epilogue as post
 from ..program.program import Buffer, Program, View
-from ..symbolic import Trace, formula, plain
+from ..symbolic import Trace, formula, kernels, plain
 from .bands import Layer, Part, bands_of, parts_of
 from .row_tiles import Call, Numbered, RowTiles, lowered_part, outside_views
 

@@ -211,6 +211,19 @@ def test_rows_that_run_band_by_band(monkeypatch, threads):
     assert served(net) == 4
 
 
+@pytest.mark.parametrize("near", [1 << 12, 1 << 15])
+def test_a_size_by_bands_takes_as_many_threads_as_when_it_is_compiled(monkeypatch, near):
+    """The estimate of a template counted the scratch of bands of its trace's size."""
+    monkeypatch.setattr(tile_rows, "saving", lambda chain, env: float(len(chain)))
+    monkeypatch.setattr(bands, "NEAR", near)
+    before = dgo.get_num_threads()
+    try:
+        dgo.set_num_threads(2)
+        assert drawn_sizes.judge(88002, 1014)["equal plans"]
+    finally:
+        dgo.set_num_threads(before)
+
+
 def test_a_part_that_no_formula_holds_for_is_lowered_again(monkeypatch):
     monkeypatch.setattr(tile_rows, "saving", lambda chain, env: float(len(chain)))
     monkeypatch.setattr(bands, "NEAR", 1 << 14)
