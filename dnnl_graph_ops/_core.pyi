@@ -578,6 +578,17 @@ def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
     None where the memory does not hold its elements.
     """
 
+class Recording:
+    """What a trace knows of arguments: sizes, and objects that calls returned."""
+
+    def __init__(self, size: type[Any], traced: type[Any]) -> None: ...
+    def frozen(self, value: Any) -> Any:
+        """A key of arguments, in which sizes are their numbers."""
+    def plain(self, value: Any) -> Any:
+        """Arguments with the values that their sizes and objects have in the trace, without conditions."""
+    def first(self, value: Any) -> Any:
+        """A size or a traced object among arguments, or None."""
+
 class Formula:
     """A program on a stack of integers and objects, whose first values are `dims` integers."""
 

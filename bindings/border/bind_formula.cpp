@@ -313,9 +313,77 @@ py::object Formula::run(std::vector<Slot>& values) const {
     return stack.pop().boxed();
 }
 
+// What stands for sizes among the arguments of native calls that a trace records: objects of two classes of Python.
+class Recording {
+public:
+    Recording(py::type size, py::type traced) : size_(std::move(size)), traced_(std::move(traced)) {}
+
+    // A key of arguments, in which sizes are their numbers in the trace.
+    py::object frozen(py::handle value) const {
+        if (is(value, size_)) return py::make_tuple(size_, value.attr(number_));
+        if (is(value, traced_)) return py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(value.ptr()));
+        if (!PyTuple_Check(value.ptr()) && !PyList_CheckExact(value.ptr()))
+            return py::reinterpret_borrow<py::object>(value);
+        return mapped(value, true, [&](py::handle item) { return frozen(item); });
+    }
+
+    // Arguments with the values that sizes and objects have in the trace, in tuples and lists.
+    py::object plain(py::handle value) const {
+        if (is(value, size_) || is(value, traced_)) return value.attr(value_);
+        if (!PyTuple_CheckExact(value.ptr()) && !PyList_CheckExact(value.ptr())) {
+            return py::reinterpret_borrow<py::object>(value);
+        }
+        return mapped(value, false, [&](py::handle item) { return plain(item); });
+    }
+
+    // The first size or traced object among arguments; None where they have none.
+    py::object first(py::handle value) const {
+        if (is(value, size_) || is(value, traced_)) return py::reinterpret_borrow<py::object>(value);
+        if (PyTuple_Check(value.ptr()) || PyList_CheckExact(value.ptr())) {
+            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value.ptr()); ++i) {
+                py::object item = first(PySequence_Fast_GET_ITEM(value.ptr(), i));
+                if (!item.is_none()) return item;
+            }
+        }
+        return py::none();
+    }
+
+private:
+    static bool is(py::handle value, const py::object& type) {
+        return reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) == type.ptr();
+    }
+
+    // Itself where no item changes, but a tuple of a list if `tuples`.
+    template <typename Map>
+    static py::object mapped(py::handle value, bool tuples, const Map& map) {
+        const bool list = PyList_CheckExact(value.ptr());
+        const Py_ssize_t size = PySequence_Fast_GET_SIZE(value.ptr());
+        py::tuple items(size);
+        bool changed = false;
+        for (Py_ssize_t i = 0; i < size; ++i) {
+            PyObject* const before = PySequence_Fast_GET_ITEM(value.ptr(), i);
+            py::object item = map(before);
+            changed = changed || item.ptr() != before;
+            PyTuple_SET_ITEM(items.ptr(), i, item.release().ptr());
+        }
+        if (list && !tuples) return py::list(std::move(items));
+        if (!changed && !list) return py::reinterpret_borrow<py::object>(value);
+        return std::move(items);
+    }
+
+    py::object size_, traced_;
+    py::str number_{"number"}, value_{"value"};
+};
+
 }  // namespace
 
 void bind_formula(py::module_& m) {
+    py::class_<Recording>(m, "Recording", "What a trace knows of arguments: sizes, and objects that calls returned.")
+        .def(py::init<py::type, py::type>(), py::arg("size"), py::arg("traced"))
+        .def("frozen", &Recording::frozen, py::arg("value"), "A key of arguments, in which sizes are their numbers.")
+        .def("plain", &Recording::plain, py::arg("value"),
+             "Arguments with the values that their sizes and objects have in the trace, without conditions.")
+        .def("first", &Recording::first, py::arg("value"), "A size or a traced object among arguments, or None.");
     py::class_<Formula>(m, "Formula",
                         "A program on a stack of integers and objects, whose first values are `dims` integers.")
         .def(py::init<std::size_t, std::vector<std::int64_t>, py::tuple>(), py::arg("dims"), py::arg("code"),

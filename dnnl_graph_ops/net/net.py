@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Generic
@@ -31,7 +32,7 @@ from ..reports.explain import Benchmark, Explanation, explain, rewrites_of
 from ..reports.precision import PrecisionReport
 from ..reports.profile import Profile, profile
 from ..reports.tables import html
-from ..runtime import arrays, deadline
+from ..runtime import arrays, deadline, garbage
 from ..runtime import threads as pool
 from ..runtime.device_array import DeviceArray
 from ..runtime.dlpack import Array
@@ -435,13 +436,14 @@ class Net(NetBase, Generic[Result]):
 
     def _executor(self, ins: Sequence[Layout], outs: Sequence[Layout] | None) -> Executor:
         """Returns a new plan, by a template where one is for these sizes; its record is made when it is asked for."""
-        if outs is None and self._may_trace and all(is_row_major(*layout) for layout in ins):
-            start, shapes = self._plans.start(), [shape for shape, _ in ins]
-            executor: Executor | None = self._templates.executor(self._unknown(shapes), self._traceable(), shapes)
-            if executor is not None:
-                self._plans.add(executor, None, start)
-                return executor
-        return self._made(ins, outs).plan.executor
+        with nullcontext() if self._options.tune == "measure" else garbage.paused():
+            if outs is None and self._may_trace and all(is_row_major(*layout) for layout in ins):
+                start, shapes = self._plans.start(), [shape for shape, _ in ins]
+                executor: Executor | None = self._templates.executor(self._unknown(shapes), self._traceable(), shapes)
+                if executor is not None:
+                    self._plans.add(executor, None, start)
+                    return executor
+            return self._made(ins, outs).plan.executor
 
     @property
     def _may_trace(self) -> bool:

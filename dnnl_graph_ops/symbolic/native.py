@@ -13,10 +13,10 @@ from functools import lru_cache, wraps
 from threading import Lock, local
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._core import Recording
 from .size import Size, Trace
 
 T = TypeVar("T")
-_PLAIN = frozenset((int, str, bool, float, bytes, type(None)))  # types of most arguments
 _lock = Lock()
 _traces = 0  # that are open, in all threads
 _this_thread = local()
@@ -122,24 +122,11 @@ def _item(of: Traced, number: int) -> Any:
     return _result(of.trace.calls[key])
 
 
-def frozen(value: Any) -> Any:
-    """Returns a key of arguments of a trace, in which sizes are their numbers there."""
-    kind = type(value)
-    if kind is Size:
-        return Size, value.number
-    if kind is tuple or kind is list or isinstance(value, tuple):
-        return tuple([item if type(item) in _PLAIN else frozen(item) for item in value])
-    return id(value) if kind is Traced else value
-
-
-def plain(value: Any) -> Any:
-    """Returns arguments with the values that their sizes and objects have in the trace, without conditions."""
-    kind = type(value)
-    if kind is Size or kind is Traced:
-        return value.value
-    if kind is tuple:
-        return tuple([item if type(item) in _PLAIN else plain(item) for item in value])
-    return [item if type(item) in _PLAIN else plain(item) for item in value] if kind is list else value
+_recording = Recording(Size, Traced)
+# a key of arguments of a trace, in which sizes are their numbers there
+frozen = _recording.frozen
+# arguments with the values that their sizes and objects have in the trace, without conditions
+plain = _recording.plain
 
 
 def pinned(value: Any) -> None:
@@ -154,21 +141,6 @@ def pinned(value: Any) -> None:
             pinned(item)
 
 
-def first_of(value: Any) -> Size | Traced | None:
-    """Returns a size or a traced object among arguments; None where they have none."""
-    kind = type(value)
-    if kind is Size or kind is Traced:
-        mark: Size | Traced = value
-        return mark
-    if kind is tuple or kind is list or isinstance(value, tuple):
-        for item in value:
-            if type(item) not in _PLAIN:
-                found = first_of(item)
-                if found is not None:
-                    return found
-    return None
-
-
 class _Function:
     """A native function or class that is recorded when it is called with sizes of a trace."""
 
@@ -177,7 +149,7 @@ class _Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _traces:
-            mark = first_of((args, *kwargs.values()))
+            mark = _recording.first((args, *kwargs.values()))
             if mark is not None:
                 return _recorded(mark.trace, self.native, self.__name__, args, kwargs)
         return self.native(*args, **kwargs)
