@@ -14,16 +14,14 @@ from ..program import epilogue as post
 from ..program.program import Buffer, Program, View
 from ..symbolic import Trace, formula, kernels, plain
 from .bands import Layer, Part, bands_of, parts_of
-from .row_tiles import Call, Numbered, RowTiles, lowered_part, outside_views
+from .row_tiles import Numbered, RowTiles, lowered_part, outside_views
 
 _UNDECIDED = Decision("", "")
 _VARYING = ("batch", "y", "x", "pads_begin", "pads_end", "output_padding")
 # of a trace's dims for a part of a layer: its least rows, rows of the source and padding; the most, and byte offsets
 _LEAST, _MOST = Part(1, 1, 0), 1 << 40
-# of each call the label, and of its operands the numbers, whether rows are the source's, and what holds them
-_Pattern = list[tuple[str, list[tuple[int, bool, int]]]]
-# the calls that compute a part, and the bytes of scratch that they need
-_Calls = tuple[list[Call], int]
+# the kernels and operands of the calls that compute a part, and the bytes of scratch that they need
+_Calls = tuple[Sequence[tuple[Any, Sequence[Numbered]]], int]
 
 
 class Tiled:
@@ -50,7 +48,7 @@ class Tiled:
         self.whole = {view.buffer: number for number, view in enumerate(tiles.reads) if id(view) not in seen}
         rows = tuple(tuple(layer.rows) for layer in chain)
         self.sizes: tuple[Any, ...] = rows, chain[-1].target.shape[0], tuple(map(_sizes_of, chain))
-        self.formulas: list[list[tuple[Formula, _Pattern]]] = [[] for _ in chain]
+        self.formulas: list[list[Formula]] = [[] for _ in chain]
         values, starts = [dim.value for dim in trace.dims], tiles.starts
         for i, part in tiles.parts:
             if self._evaluated(i, (*values, *part, *_starts(starts, i))) is None:
@@ -96,7 +94,7 @@ class Tiled:
                 computed = self._lowered(Program(), chain, i, part, starts)
                 if computed is None:
                     return None
-            calls.append([call[:2] for call in computed[0]])
+            calls.append(computed[0])
             room = max(room, computed[1])
         scratch_bytes = starts[-1] + room
         kernel = kernels.row_tiling(divided, calls, self.reads + 2, scratch_bytes)
@@ -104,20 +102,8 @@ class Tiled:
 
     def _evaluated(self, i: int, values: Sequence[int]) -> _Calls | None:
         """Returns the calls of a part of the i-th layer by the first formula that holds for these values."""
-        for part_formula, pattern in self.formulas[i]:
-            result = part_formula(values)
-            if result is not None:
-                made, places, room = result
-                calls = [
-                    Call(
-                        kernel,
-                        [(number, *place, *rest) for (number, *rest), place in zip(operands, offsets, strict=True)],
-                        label,
-                    )
-                    for kernel, (label, operands), offsets in zip(made, pattern, places, strict=True)
-                ]
-                return calls, room
-        return None
+        results = (part_formula(values) for part_formula in self.formulas[i])
+        return next((result for result in results if result is not None), None)
 
     def _lowered(
         self, program: Program, chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int]
@@ -134,7 +120,7 @@ class Tiled:
             same.update((mine.buffer, theirs.buffer) for mine, theirs in zip(step.writes, other.writes, strict=True))
         numbers = {id(view): number for view, number in zip(outside_views((chain[i],)), self.outside[i], strict=True)}
         calls = []
-        for kernel, operands, label in lowered.calls:
+        for kernel, operands, _ in lowered.calls:
             numbered: list[Numbered] = []
             for operand in operands:
                 number: int | None
@@ -146,13 +132,13 @@ class Tiled:
                 if number is None:
                     return None
                 numbered.append((number, *operand[1:]))
-            calls.append(Call(kernel, numbered, label))
+            calls.append((kernel, tuple(numbered)))
         return calls, lowered.room
 
     def _formula(
         self, trace: Trace, program: Program, chain: Sequence[Layer], i: int, part: Part, starts: Sequence[int]
-    ) -> tuple[Formula, _Pattern] | None:
-        """Returns the calls of a part as a formula of the trace's dims, rows and offsets, and the rest of them."""
+    ) -> Formula | None:
+        """Returns the calls of a part as a formula of the trace's dims, rows and offsets."""
         rows: list[Any] = [trace.dim(value, low, _MOST) for value, low in zip(part, _LEAST, strict=True)]
         places: list[Any] = [trace.dim(value, 0, _MOST) for value in _starts(starts, i)]
         symbolic: list[Any] = [0] * len(chain)
@@ -166,13 +152,7 @@ class Tiled:
         if computed is None:
             return None
         calls, room = computed
-        result = (
-            tuple(call.kernel for call in calls),
-            tuple(tuple(operand[1:4] for operand in call.operands) for call in calls),
-            room,
-        )
-        pattern = [(call.label, [(operand[0], *operand[4:]) for operand in call.operands]) for call in calls]
-        return formula(trace, [*trace.dims, *rows, *places], conditions, result), pattern
+        return formula(trace, [*trace.dims, *rows, *places], conditions, (tuple(calls), room))
 
 
 def _starts(starts: Sequence[int], i: int) -> tuple[int, int, int]:
