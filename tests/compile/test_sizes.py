@@ -13,6 +13,7 @@ import dnnl_graph_ops as dgo
 from compile import drawn_sizes
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.compile import bands, tile_rows
+from dnnl_graph_ops.compile.evaluate import Kernels
 from dnnl_graph_ops.compile.template import Refused, Template
 from dnnl_graph_ops.compile.traced_tiles import Tiled
 from dnnl_graph_ops.symbolic import Size, Trace
@@ -96,6 +97,18 @@ def test_sizes_of_0_and_1_and_of_several_dims():
         if x.size:
             np.testing.assert_array_equal(result, expected(x))
     assert served(net) > 0
+
+
+@pytest.mark.parametrize(("shape", "format"), [((1, None, None, 16), "NXC"), ((1, 16, None, None), "NCX")])
+def test_the_nearest_elements_need_no_op_of_the_library(shape, format):
+    graph = dgo.Graph()
+    net = graph.compile(ops.interpolate(graph.input("x", shape), mode="nearest", scales=[2.0, 2.0], data_format=format))
+    axes = [axis for axis, size in enumerate(shape) if size is None]
+    for sizes in ((4, 6), (5, 7), (8, 3)):
+        rest = iter(sizes)
+        x = data(*(next(rest) if size is None else size for size in shape))
+        np.testing.assert_array_equal(net(x), x.repeat(2, axes[0]).repeat(2, axes[1]))
+    assert isinstance(net._templates._all[0]._parts, Kernels)
 
 
 def test_strides_and_arrays_for_results():
