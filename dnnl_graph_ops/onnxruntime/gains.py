@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 from .session_graph import SessionGraph
@@ -22,11 +23,17 @@ _NEIGHBOURS = frozenset({
 })  # fmt: skip
 # those that compute nothing, and take no time in ONNX Runtime either
 _FREE = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
-# Picoseconds that a group saves for each multiply-add of a convolution by class, against ONNX Runtime 1.32, and takes
-# for each element that crosses its border: lines through the times of 30 single layers, and of the zoo, on one thread
-# of a CPU with AVX-512.
-_SAVED = {"Conv": 5.0, "pointwise Conv": 3.0, "ConvTranspose": 5.0, "overlapping ConvTranspose": 8.0}
-_CROSSING = 1000.0
+# Picoseconds that a group saves for each multiply-add of a convolution by class, against ONNX Runtime 1.32, for each
+# element of the columns that its ConvTranspose adds up, and takes for each element that crosses its border: lines
+# through the times of 120 single layers, on one thread of a CPU with AVX-512, lowered until no slower layer is claimed.
+_SAVED = {
+    "Conv": 4.0, "1-D Conv": 3.0, "3-D Conv": 7.0, "dilated Conv": 1.0, "few-channel Conv": 0.0, "pointwise Conv": 0.0,
+    "ConvTranspose": 3.0, "overlapping ConvTranspose": 5.0,
+}  # fmt: skip
+_COLUMNS = 1000.0
+_CROSSING = 600.0
+# channels of an input of few, and of a vector
+_FEW, _VECTOR = 4, 16
 # and saves for each element of what operators between convolutions and matrix products compute, as they are fused, and
 # as channels stay last
 _PASSED = 300.0
@@ -61,23 +68,38 @@ def _reads_weights(graph: SessionGraph, number: int) -> bool:
 
 
 def _class(graph: SessionGraph, number: int) -> str:
-    """Returns the class of a convolution, by its kernel and strides."""
+    """Returns the class of a convolution, by its weights' shape, strides and dilations."""
     _, kind, _, inputs, _, _, attrs = graph.nodes[number]
-    kernel = _sizes(graph, inputs[1])[2:]
-    if kind == "Conv":
-        return "pointwise Conv" if math.prod(kernel) == 1 else kind
-    strides = attrs.get("strides") or [1] * len(kernel)
-    return f"overlapping {kind}" if any(k > s for k, s in zip(kernel, strides, strict=False)) else kind
+    weights = _sizes(graph, inputs[1])
+    kernel, ones = weights[2:], [1] * len(weights[2:])
+    if kind == "ConvTranspose":
+        classes = {"overlapping": any(map(operator.gt, kernel, attrs.get("strides") or ones))}
+    else:
+        classes = {
+            "pointwise": math.prod(kernel) == 1,
+            "few-channel": math.prod(weights[1:2]) <= _FEW and attrs.get("group", 1) == 1,
+            "dilated": (attrs.get("dilations") or ones) != ones,
+            f"{len(kernel)}-D": len(kernel) != 2,
+        }
+    name = next((name for name, holds in classes.items() if holds), "")
+    return f"{name} {kind}".lstrip()
 
 
 def _work(graph: SessionGraph, number: int) -> tuple[float, float, float]:
     """Returns the estimated multiply-adds of a node, of convolutions and of matrix products, and the time it saves."""
     _, kind, _, inputs, _, outputs, attrs = graph.nodes[number]
     if kind in _CONVOLUTIONS:
+        weights = _sizes(graph, inputs[1])
         # each weight meets every position of the tensor that has the taps' results
         positions = _sizes(graph, outputs[0] if kind == "Conv" else inputs[0])
-        count = math.prod(_sizes(graph, inputs[1])) * math.prod(positions[:1] + positions[2:])
-        return count, 0.0, count * _SAVED[_class(graph, number)]
+        count = math.prod(weights) * math.prod(positions[:1] + positions[2:])
+        saved = count * _SAVED[_class(graph, number)]
+        if kind == "ConvTranspose":
+            groups = attrs.get("group", 1)
+            channels = math.prod(weights[1:2]) * groups
+            filled = channels / (math.ceil(channels / _VECTOR) * _VECTOR)
+            saved += _COLUMNS * filled * groups * count / max(1, math.prod(weights[:1]))
+        return count, 0.0, saved
     if kind in _PRODUCTS:
         rows = _sizes(graph, inputs[0])
         summed = rows[0] if attrs.get("transA") else (rows or [1])[-1]

@@ -77,6 +77,30 @@ def test_a_convolution_of_few_products_is_left(rng, tmp_path):
         assert len(ran[NAME]) == count
 
 
+@pytest.mark.parametrize(
+    ("made", "kernel", "claimed"), [(64, (2, 2), True), (3, (4, 4), False), (20, (2, 2), False), (32, (2, 2, 2), True)]
+)
+def test_a_transposed_convolution_is_claimed_by_its_columns(made, kernel, claimed, rng, tmp_path):
+    """ONNX Runtime adds up columns of the result's elements; few channels fill no vector here."""
+    w = whole(rng, 64, made, *kernel)
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2] * len(kernel))
+    shape = (1, 64, *[48 if len(kernel) == 2 else 12] * len(kernel))
+    source, feeds = model([node], {"x": shape}, ["y"], {"w": w}), {"x": whole(rng, *shape)}
+    results, ran = executed(source, feeds, tmp_path)
+    check(results, cpu(source).run(None, feeds))
+    assert len(ran[NAME]) == claimed
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_a_dilated_convolution_alone_is_left(dilation, rng, tmp_path):
+    w = whole(rng, 64, 64, 3, 3)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], dilations=[dilation] * 2)
+    source, feeds = model([node], {"x": (1, 64, 40, 40)}, ["y"], {"w": w}), {"x": whole(rng, 1, 64, 40, 40)}
+    results, ran = executed(source, feeds, tmp_path)
+    check(results, cpu(source).run(None, feeds))
+    assert len(ran[NAME]) == (dilation == 1)
+
+
 def test_a_product_that_reads_weights_is_left(rng, tmp_path):
     """Of one row: it takes longer here. One of many rows is in the group of its convolution."""
     for rows in (1, 4):
