@@ -23,6 +23,8 @@ _NEIGHBOURS = frozenset({
 })  # fmt: skip
 # those that compute nothing, and take no time in ONNX Runtime either
 _FREE = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
+# those that ONNX Runtime fuses with a convolution that they alone read; sums in 2-D only
+_FUSED = frozenset({"Clip", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"})
 # Picoseconds that a group saves for each multiply-add of a convolution by class, against ONNX Runtime 1.32, for each
 # element of the columns that its ConvTranspose adds up, and takes for each element that crosses its border: lines
 # through the times of 120 single layers, on one thread of a CPU with AVX-512, lowered until no slower layer is claimed.
@@ -40,8 +42,9 @@ _PASSED = 300.0
 # the least that a group saves for each multiply-add of its matrix products, where those are most of its work: products
 # themselves are about as fast in both
 _PRODUCTS_SAVE = 2.0
-# and for a call
+# for a call; and for each multiply-add of convolutions: what estimates may be wrong by
 _CALL = 5e6
+_UNSURE = 0.5
 # elements of weights that do not stay in a core's cache between calls
 _FROM_MEMORY = 1 << 20
 # the size that estimates take for an unknown dim
@@ -104,7 +107,20 @@ def _work(graph: SessionGraph, number: int) -> tuple[float, float, float]:
         rows = _sizes(graph, inputs[0])
         summed = rows[0] if attrs.get("transA") else (rows or [1])[-1]
         return 0.0, math.prod(_sizes(graph, outputs[0])) * summed, 0.0
-    return 0.0, 0.0, 0.0 if kind in _FREE else math.prod(_sizes(graph, outputs[0])) * _PASSED
+    is_free = kind in _FREE or _is_fused(graph, number)
+    return 0.0, 0.0, 0.0 if is_free else math.prod(_sizes(graph, outputs[0])) * _PASSED
+
+
+def _is_fused(graph: SessionGraph, number: int) -> bool:
+    """Whether ONNX Runtime computes a node within a convolution, too."""
+    _, kind, _, inputs, _, outputs, _ = graph.nodes[number]
+    fusable = kind in _FUSED or (kind == "Add" and len(_sizes(graph, outputs[0])) == 4)
+    return fusable and any(
+        name in graph.producers
+        and graph.nodes[graph.producers[name]][1] == "Conv"
+        and len(graph.readers.get(name, ())) == 1
+        for name in inputs
+    )
 
 
 def _border(graph: SessionGraph, numbers: Sequence[int]) -> float:
@@ -116,7 +132,8 @@ def _border(graph: SessionGraph, numbers: Sequence[int]) -> float:
 
 
 def gains(graph: SessionGraph, numbers: Sequence[int]) -> bool:
-    """Whether a group with convolutions saves more than its call and its border take."""
+    """Whether a group with convolutions surely saves more than its call and its border take."""
     convolutions, products, saved = (sum(some) for some in zip(*(_work(graph, i) for i in numbers), strict=True))
     least = 0.0 if convolutions >= products else _PRODUCTS_SAVE * products
-    return convolutions > 0 and saved >= max(least, _CALL + _CROSSING * _border(graph, numbers))
+    cost = _CALL + _CROSSING * _border(graph, numbers) + _UNSURE * convolutions
+    return convolutions > 0 and saved >= max(least, cost)

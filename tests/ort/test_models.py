@@ -28,7 +28,7 @@ def test_models_of_the_zoo(name, unknown, tmp_path, monkeypatch):
 
     if unknown and not ENTRIES[name].step:
         pytest.skip("its sizes are known")
-    for bound in ("_CALL", "_CROSSING"):
+    for bound in ("_CALL", "_CROSSING", "_UNSURE"):
         monkeypatch.setattr(gains, bound, 0)
     path = str(export.path(name, small=True, unknown=unknown))
     expected = cpu(path)

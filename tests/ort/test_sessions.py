@@ -101,6 +101,18 @@ def test_a_dilated_convolution_alone_is_left(dilation, rng, tmp_path):
     assert len(ran[NAME]) == (dilation == 1)
 
 
+@pytest.mark.parametrize(("function", "claimed"), [("Relu", False), ("HardSwish", True)])
+def test_functions_that_onnxruntime_fuses_save_nothing(function, claimed, rng, tmp_path):
+    """Pointwise convolutions are as fast there, with the functions of its fused convolutions."""
+    names, nodes = ["x", *"abcd", "y"], []
+    for i, (one, other) in enumerate(zip(names, names[1:], strict=False)):
+        nodes += [helper.make_node("Conv", [one, "w"], [f"c{i}"]), helper.make_node(function, [f"c{i}"], [other])]
+    source = model(nodes, {"x": (1, 64, 40, 40)}, ["y"], {"w": whole(rng, 64, 64, 1, 1) / 64})
+    results, ran = executed(source, {"x": whole(rng, 1, 64, 40, 40)}, tmp_path)
+    assert results[0].shape == (1, 64, 40, 40)
+    assert len(ran[NAME]) == claimed
+
+
 def test_a_product_that_reads_weights_is_left(rng, tmp_path):
     """Of one row: it takes longer here. One of many rows is in the group of its convolution."""
     for rows in (1, 4):
