@@ -3,7 +3,8 @@
 `python benchmarks/sessions.py MODEL...` compares results and times of each model in a process of its own, and prints a
 table. MODEL is `zoo` or a name of it, `packages` or a name of `packages.json` (needs what `packages.py` needs), a layer
 of `--layers FILE` (`layers`: all of them), or an ONNX file. Sizes of unknown dims are given as `file.onnx@1x3x640x640`,
-for several inputs with commas. `--times FILE` adds the results to those of a file, and prints all of them.
+for several inputs with commas. With `--sizes LOW:HIGHxCOUNT` models of the zoo are called with so many sizes, each twice;
+a row has the sums over all sizes. `--times FILE` adds the results to those of a file, and prints all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,11 +153,7 @@ def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         sessions[kind].run(None, feeds)
         created[f"{kind}, first call"] = round(clock() - begin, 4)
     expected, results = (sessions[kind].run(None, feeds) for kind in ("cpu", "provider"))
-    error = max(
-        (float(np.abs(np.float64(a) - b).max(initial=0) / (np.abs(a).max(initial=0) or 1)))
-        for a, b in zip(expected, results, strict=True)
-        if a.dtype.kind in "fiu"
-    )
+    error = _error(expected, results)
     alone, ran = (kernels(model, provider, options.threads, feeds) for provider in (False, True))
     times = [took for _, took in alone[CPU]]
     convolutions = [took for kind, took in alone[CPU] if CONVOLUTION.search(kind)]
@@ -182,6 +179,56 @@ def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         if key != "provider"
     }
     return row
+
+
+def one_by_sizes(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns a row of results: seconds of all first and of all second calls, errors included."""
+    import dnnl_graph_ops as dgo
+    from dnnl_graph_ops.bench import data, models
+    from dnnl_graph_ops.bench.zoo import export
+
+    dgo.set_num_threads(options.threads)
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    path = str(export.path(name, unknown=True))
+    drawn = models.drawn(models.Model(name, path, "", name, options.sizes), options.seed)
+    sessions = {
+        kind: session_of(path, provider, options.threads) for kind, provider in (("cpu", False), ("provider", True))
+    }
+    net = dgo.from_onnx(path).compile()
+    names = [info.name for info in sessions["cpu"].get_inputs()]
+    runs: dict[str, Callable[[dict[str, Any]], Any]] = {
+        **{kind: functools.partial(session.run, None) for kind, session in sessions.items()},
+        "from_onnx": lambda feeds: list(net.run(feeds).values()),
+    }
+    seconds: dict[str, list[list[float]]] = {kind: [[], []] for kind in runs}
+    error = 0.0
+    for number, shapes in enumerate(drawn.shapes):
+        feeds = dict(zip(names, data.drawn(shapes, drawn.dtypes, options.seed), strict=True))
+        turns = list(runs)[number % 3 :] + list(runs)[: number % 3]
+        results = {}
+        for again in range(2):
+            for kind in turns:
+                begin = clock()
+                results[kind] = runs[kind](feeds)
+                seconds[kind][again].append(clock() - begin)
+        error = max(error, *(_error(results["cpu"], results[kind]) for kind in ("provider", "from_onnx")))
+    row: dict[str, Any] = {"name": name, "sizes": len(drawn.shapes), "error": float(f"{error:.1e}")}
+    for again, calls in enumerate(("first", "second")):
+        sums = {kind: sum(some[again]) for kind, some in seconds.items()}
+        row[calls] = {kind: round(some, 4) for kind, some in sums.items()}
+        row[f"{calls}, provider's over"] = {
+            kind: round(sums["provider"] / sums[kind], 3) for kind in sums if kind != "provider"
+        }
+    return row
+
+
+def _error(expected: list[np.ndarray], results: list[np.ndarray]) -> float:
+    """Returns the largest difference of results, of the largest value."""
+    return max(
+        (float(np.abs(np.float64(a) - b).max(initial=0) / (np.abs(a).max(initial=0) or 1)))
+        for a, b in zip(expected, results, strict=True)
+        if a.dtype.kind in "fiu"
+    )
 
 
 def named(names: list[str], options: argparse.Namespace) -> Iterator[str]:
@@ -220,6 +267,8 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def line(row: Mapping[str, Any]) -> str:
+    if "sizes" in row:
+        return json.dumps(row)
     if "failed" in row:
         return f"| {row['name']} | {row['failed'][:160]} | | | | | | |"
     ours, left = row["speedup"], sum(row["left"].values())
@@ -256,12 +305,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("packages_onnx"), help="where exported files are kept")
     parser.add_argument("--times", type=Path, help="a file of results, to which those of MODEL are added")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sizes", help="of models of unknown sizes, as in dnnl-graph-ops bench")
+    parser.add_argument("--seed", type=int, default=7, help="of the sizes")
     parser.add_argument("--seconds-of-rounds", type=float, default=ROUNDS_SECONDS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.one:
-        print(json.dumps(one(options.one, options)))
+        print(json.dumps((one_by_sizes if options.sizes else one)(options.one, options)))
     else:
         measure(options)
 

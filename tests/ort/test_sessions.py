@@ -1,6 +1,7 @@
 """The execution provider in sessions of ONNX Runtime."""
 
 import gc
+import itertools
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -105,7 +106,7 @@ def test_a_dilated_convolution_alone_is_left(dilation, rng, tmp_path):
 def test_functions_that_onnxruntime_fuses_save_nothing(function, claimed, rng, tmp_path):
     """Pointwise convolutions are as fast there, with the functions of its fused convolutions."""
     names, nodes = ["x", *"abcd", "y"], []
-    for i, (one, other) in enumerate(zip(names, names[1:], strict=False)):
+    for i, (one, other) in enumerate(itertools.pairwise(names)):
         nodes += [helper.make_node("Conv", [one, "w"], [f"c{i}"]), helper.make_node(function, [f"c{i}"], [other])]
     source = model(nodes, {"x": (1, 64, 40, 40)}, ["y"], {"w": whole(rng, 64, 64, 1, 1) / 64})
     results, ran = executed(source, {"x": whole(rng, 1, 64, 40, 40)}, tmp_path)
