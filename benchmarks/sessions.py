@@ -3,8 +3,9 @@
 `python benchmarks/sessions.py MODEL...` compares results and times of each model in a process of its own, and prints a
 table. MODEL is `zoo` or a name of it, `packages` or a name of `packages.json` (needs what `packages.py` needs), a layer
 of `--layers FILE` (`layers`: all of them), or an ONNX file. Sizes of unknown dims are given as `file.onnx@1x3x640x640`,
-for several inputs with commas. With `--sizes LOW:HIGHxCOUNT` models of the zoo are called with so many sizes, each twice;
-a row has the sums over all sizes. `--times FILE` adds the results to those of a file, and prints all of them.
+for several inputs with commas. With `--sizes LOW:HIGHxCOUNT` models of the zoo are called with so many sizes, each
+twice; a row has the sums over all sizes. With several `--threads` there are also sessions whose threads do not spin.
+`--times FILE` adds the results to those of a file, and prints all of them.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _layer(row: Mapping[str, Any]) -> tuple[bytes, dict[str, np.ndarray]]:
     return model.SerializeToString(), {"x": rng.standard_normal(size, np.float32)}
 
 
-def session_of(model: str | bytes, provider: bool, threads: int, **entries: Any) -> Any:
+def session_of(model: str | bytes, provider: bool, threads: int, spinning: bool = True, **entries: Any) -> Any:
     import onnxruntime
 
     import dnnl_graph_ops.onnxruntime as dgr
@@ -111,6 +112,7 @@ def session_of(model: str | bytes, provider: bool, threads: int, **entries: Any)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
     for key, value in entries.items():
         setattr(options, key, value)
     if not provider:
@@ -161,6 +163,9 @@ def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "error": float(f"{error:.1e}"), "created": created}
     row |= {"convolutions": round(sum(convolutions) / sum(times), 3), "nodes": len(times)}
     row |= {"groups": sum(len(some) for key, some in ran.items() if key != CPU), "left": dict(left.most_common())}
+    if options.threads > 1:
+        still = {kind: session_of(model, kind == "provider", options.threads, spinning=False) for kind in sessions}
+        sessions |= {f"{kind}, no spinning": session for kind, session in still.items()}
     runs: dict[str, Run] = {key: functools.partial(session.run, None, feeds) for key, session in sessions.items()}
     try:
         begin = clock()
