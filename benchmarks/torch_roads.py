@@ -136,7 +136,10 @@ def inference(name: str) -> dict[str, Any]:
 
 
 def package(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The ratio of eager mode's times to those of an optimized model, after its seconds of calls, and how it runs."""
+    """The ratio of eager mode's times to those of an optimized model, after its seconds of calls, and how it runs.
+
+    The error is the largest difference of results, relative to the largest result; random numbers have one state.
+    """
     from package_files import built
     from package_models import operators
 
@@ -152,9 +155,16 @@ def package(row: Mapping[str, Any]) -> dict[str, Any]:
         while clock() - begin < SECONDS:
             line(*inputs)
         times = in_turns(runs, counts(runs, LEAST_SECONDS), within(ROUNDS_SECONDS, 6, 25))
+        results = []
+        for run in runs.values():
+            torch.manual_seed(0)
+            results.append(run())
+    scale = max(float(x.abs().max()) for x in results[0] if x.numel())
+    error = max(float((x - y).abs().max()) for x, y in zip(*results, strict=True) if x.numel()) / scale
     ms = {way: round(1e3 * statistics.median(some), 3) for way, some in times.items()}
     gain = statistics.median(a / b for a, b in zip(times["eager"], times["line"], strict=True))
-    return {"package": row["package"], "name": row["name"], "gain": round(gain, 3), "ms": ms, "captures": states(line)}
+    row = {"package": row["package"], "name": row["name"], "gain": round(gain, 3), "ms": ms}
+    return {**row, "error": float(f"{error:.1e}"), "captures": states(line)}
 
 
 def packages(names: Sequence[str], rows: Path, seconds: float) -> None:

@@ -5,12 +5,14 @@
 Prints the failures that aot_eager in the same places does not have, by cause. The tests come from a checkout of
 PyTorch, or are single files of it; none is in this repository. `suites_known.py` says why the known failures fail.
 
-Nets run whatever their speed. The module is also the plugin of pytest that the inner runs load.
+Nets run whatever their speed. A test that exports programs also fails if a program that `from_torch` takes gives other
+results here than in PyTorch. The module is also the plugin of pytest that the inner runs load.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import re
@@ -21,6 +23,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 OURS, THEIRS = "dnnl_graph_ops", "aot_eager"
 # environment variables of the inner runs
@@ -177,6 +181,7 @@ def _swap(name: str) -> None:
     counter.__call__ = _counted(counter.__call__, compiled)
     if name == OURS:
         _force()
+        _compute_exports()
 
 
 def _counted(count: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,6 +205,52 @@ def _force() -> None:
 
     backend._Entry.run = run
     backend._Entry.is_faster = lambda *_: True
+
+
+def _compute_exports() -> None:
+    """Makes the export of a program compute its example as a net as well."""
+    from torch.export import _trace
+
+    export = _trace._export
+
+    def exported(*args: Any, **kwargs: Any) -> Any:
+        program = export(*args, **kwargs)
+        _compare(program)
+        return program
+
+    _trace._export = exported
+
+
+def _compare(program: Any) -> None:
+    """Raises an error if a net of an exported program gives other results than PyTorch for the example inputs."""
+    global _nets
+    import torch
+    from torch.utils import _pytree
+
+    import dnnl_graph_ops as dgo
+
+    def example() -> Any:
+        return copy.deepcopy(program.example_inputs)
+
+    try:
+        args, kwargs = example()
+        with torch.no_grad():
+            wanted = program.module()(*args, **kwargs)
+    except Exception:  # exported without inputs, or for others
+        return
+    try:
+        net = dgo.from_torch(program).compile()
+    except dgo.UnsupportedError:
+        return
+    inputs = [x.detach() for x in _pytree.tree_leaves(example()) if isinstance(x, torch.Tensor)]
+    results = net.run(dict(zip(net.input_names, inputs, strict=True)))
+    _nets += 1
+    leaves = [torch.as_tensor(x).detach() for x in _pytree.tree_leaves(wanted) if x is not None]
+    for got, want in zip(results.values(), leaves, strict=True):
+        # NumPy has no bfloat16
+        kinds = (np.float32, torch.float32) if want.dtype is torch.bfloat16 else (got.dtype, want.dtype)
+        made = torch.from_numpy(got.astype(kinds[0]))
+        torch.testing.assert_close(made, want.to(kinds[1]), equal_nan=True, check_stride=False)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,24 @@ FILES = [
 ]
 TESTS = """
 import sys
+from unittest import mock
+
 import torch
+import dnnl_graph_ops as dgo
 
 def relu_of(x):
     return torch.relu(x) + 1
+
+class Module(torch.nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x):
+        return x + self.number, [x.sum(), 2]
+
+def exported(number):
+    return torch.export.export(Module(number), (torch.arange(-4.0, 4),))
 
 class Test:
     def test_right(self):
@@ -38,6 +52,14 @@ class Test:
 
     def test_wrong_with_ours(self):
         assert "dnnl_graph_ops.torch.whole_model.backend" not in sys.modules
+
+    def test_export(self):
+        exported(1)
+
+    def test_wrong_net_of_export(self):
+        graph = dgo.from_torch(exported(1))
+        with mock.patch.object(dgo, "from_torch", lambda _: graph):
+            exported(2)
 """
 
 
@@ -52,12 +74,16 @@ def test_failures_that_aot_eager_does_not_have(tmp_path):
         "Test::test_right": "passed",
         "Test::test_wrong_with_both": "failed",
         "Test::test_wrong_with_ours": "failed",
+        "Test::test_export": "passed",
+        "Test::test_wrong_net_of_export": "failed",
     }
     # once for inductor, once for eager
     assert named["Test::test_right"]["nets"] == 2
-    assert [*map(suites.name_of, alone)] == ["Test::test_wrong_with_ours"]
-    (cause,) = suites.by_cause(alone)
-    assert cause.startswith("AssertionError: assert")
+    assert named["Test::test_export"]["nets"] == 1
+    assert [*map(suites.name_of, alone)] == ["Test::test_wrong_with_ours", "Test::test_wrong_net_of_export"]
+    causes = [*suites.by_cause(alone)]
+    assert causes[0].startswith("AssertionError: assert")
+    assert causes[1] == "AssertionError: Tensor-likes are not close!"
 
 
 @pytest.mark.slow
