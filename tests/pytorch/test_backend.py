@@ -281,6 +281,20 @@ def test_what_no_net_has_runs_in_pytorch(counted):
     assert all(entry.net is not None for entry in counted.entries)
 
 
+@torch.no_grad()
+def test_tensors_that_captured_code_makes_of_numbers(counted):
+    def shifted(x):
+        basis = torch.tensor([[1.0, 2, 3], [4, 5, 6]], dtype=x.dtype)
+        return torch.relu(x + basis) @ basis.T, basis
+
+    compiled = torch.compile(shifted, backend=counted, fullgraph=True)
+    for dtype in (torch.float32, torch.bfloat16):
+        for x in (torch.ones(2, 3, dtype=dtype), torch.full((2, 3), -2, dtype=dtype)):
+            for got, want in zip(compiled(x), shifted(x), strict=True):
+                assert got.dtype is dtype and torch.equal(got, want)
+    assert all(entry.net is not None for entry in counted.entries)
+
+
 def test_results_that_depend_on_data(counted):
     def found(x):
         y = torch.relu(x * 2)

@@ -72,7 +72,7 @@ def from_torch(program: Any, engine: Engine | None = None, *, shapes: InputShape
             continue
         if spec.target is not None:
             if name in fxs and fxs[name].users:
-                known[name] = constant(graph, _copied(stored[spec.target], copies), spec.target)
+                known[name] = constant(graph, copied(stored[spec.target], copies), spec.target)
         elif not isinstance(fxs[name].meta.get("val"), torch.Tensor):
             if fxs[name].users:
                 problems.append(f"input {name!r}: no tensor")
@@ -139,10 +139,10 @@ def appended(
     `instead`: ops that replace some nodes' ops.
     """
     tensors, fxs = tensors_of(known), read(outputs)
-    reader = Reader({fx: fx.name for fx in fxs if fx.op == "placeholder"}, instead or {})
+    reader = Reader({fx: fx.name for fx in fxs if fx.op == "placeholder" or fx.name in known}, instead or {})
     for fx in fxs:
         try:
-            node = None if fx.op == "placeholder" else reader.node(fx)
+            node = None if fx in reader.names else reader.node(fx)
             # other nodes are after unsupported ones
             if node is not None and all(name in tensors for name in node.inputs):
                 made = built(graph, node, tensors, budget)
@@ -207,7 +207,7 @@ def size_of(graph: Graph, fx: Any, given: Sequence[Any], known: Mapping[str, Any
     return None
 
 
-def _copied(tensor: Any, copies: dict[Any, Any]) -> Any:
+def copied(tensor: Any, copies: dict[Any, Any]) -> Any:
     """Returns the elements of a parameter or buffer as they are now, row-major; those of tied ones once.
 
     `copies`: the arrays so far, each next to the one that it was copied from, whose address is the key.

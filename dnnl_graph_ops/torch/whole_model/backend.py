@@ -28,9 +28,9 @@ from ..._core import lent_array
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...frontends.reading.budget import Budget
 from ...frontends.reading.faults import FAULTS
-from ...frontends.torch_export.build import parameter
+from ...frontends.torch_export.build import constant, parameter
 from ...frontends.torch_export.host import stated
-from ...frontends.torch_export.importer import appended, is_expressible, size_of
+from ...frontends.torch_export.importer import appended, copied, is_expressible, size_of
 from ...frontends.torch_export.planned import base_of, order_of, root_of, viewed
 from ...frontends.torch_export.program import dims_of, flat_outputs
 from ...graph import Graph
@@ -194,6 +194,8 @@ def _compiler(options: Mapping[str, Any], building: Callable[[], None] | None = 
     def compiler(module: fx.GraphModule, inputs: Sequence[Any]) -> Run:
         if building and any(map(_is_random, module.graph.nodes)):
             raise UnsupportedError("random numbers are drawn")
+        for node, tensor in _constants(module):
+            node.meta.setdefault("val", tensor)
         metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
         static = frozenset(getattr(metadata, "static_input_indices", None) or ())
         if not all(isinstance(one, Tensor | torch.SymInt | int) for one in inputs) or _writes(module.graph):
@@ -256,6 +258,13 @@ def _writes(graph: fx.Graph) -> bool:
     schemas = (schema for target in calls if (schema := getattr(target, "_schema", None)) is not None)
     # resize_storage_bytes_ declares no write
     return any(schema.is_mutable or schema.name.endswith("_") for schema in schemas)
+
+
+def _constants(module: fx.GraphModule) -> Iterator[tuple[fx.Node, Tensor]]:
+    """Yields the tensors that the captured code made of numbers: `torch.tensor([1.0, 2.0])`."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(tensor := operator.attrgetter(node.target)(module), Tensor):
+            yield node, tensor
 
 
 def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
@@ -488,6 +497,8 @@ class _Entry:
                     tell_if_slow(value.dtype)
                 known[node.name] = graph.input(node.name, dims_of(value.shape), stated(value.dtype))
                 places[node.name] = i
+        for node, tensor in _constants(self._theirs):
+            known[node.name] = constant(graph, copied(tensor, {}))
         budget = Budget(sum(args[i].nbytes for i in static))
         for i, node in enumerate(given):
             if not isinstance(node.meta["val"], Tensor):
