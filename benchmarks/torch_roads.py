@@ -5,7 +5,7 @@ turns, at sizes that no table of times was made with. `training [NAME...]` times
 lengths that vary, by each way in a process of its own: what the captures cost, what a step takes afterwards, and the
 largest relative difference of the losses from eager mode's, also from weights that are perturbed by 1e-7.
 `packages [NAME...]` times the models of `packages.json` in eager mode and optimized, and adds a line for each to the
-file `--rows`, but for models that it has a line of.
+file `--rows`, but for models that it has a line of; `table` prints the page's table of them.
 Seconds are of the processor, compilers that inductor starts included.
 """
 
@@ -48,8 +48,13 @@ HELD_OUT: Final[Mapping[str, tuple[tuple[int, ...], ...]]] = {
     "edsr": ((1, 3, 40, 56),),
     "centernet_head": ((1, 512, 12, 20),),
 }
-# small models whose lengths vary from step to step: the shapes of three steps
+# small models whose sizes vary from step to step: the shapes of three steps
 TRAINED: Final[Mapping[str, tuple[tuple[int, ...], ...]]] = {
+    "erfnet": ((2, 3, 64, 64), (2, 3, 64, 80), (2, 3, 64, 96)),
+    "dcgan": ((2, 100, 1, 1), (3, 100, 1, 1), (4, 100, 1, 1)),
+    "mobilenet": ((2, 3, 32, 32), (2, 3, 32, 48), (2, 3, 32, 64)),
+    "edsr": ((2, 3, 16, 16), (2, 3, 16, 20), (2, 3, 16, 24)),
+    "centernet_head": ((2, 32, 4, 4), (2, 32, 4, 6), (2, 32, 4, 8)),
     "hifigan": ((2, 80, 8), (2, 80, 10), (2, 80, 12)),
     "encodec_decoder": ((2, 128, 8), (2, 128, 10), (2, 128, 12)),
     "unet": ((2, 1, 32, 32), (2, 1, 32, 48), (2, 1, 32, 64)),
@@ -190,6 +195,25 @@ def packages(names: Sequence[str], rows: Path, seconds: float) -> None:
             file.write(line + "\n")
 
 
+def table(rows: Path) -> None:
+    """Prints a row for each model of a package, the least speedup first, and geometric means by package."""
+    lines = sorted(map(json.loads, rows.read_text().splitlines()), key=lambda line: line.get("gain", 0.0))
+    print("| model | package | eager, ms | `dgt.optimize`, ms | speedup |\n|---|---|---:|---:|---:|")
+    gains: dict[str, list[float]] = {"all": []}
+    for line in lines:
+        if "gain" not in line:
+            print(f"| {line['name']} | {line['package']} | {line['failed']} | | |")
+            continue
+        ms = line["ms"]
+        print(f"| {line['name']} | {line['package']} | {ms['eager']:.2f} | {ms['line']:.2f} | {line['gain']:.2f} |")
+        for group in ("all", line["package"]):
+            gains.setdefault(group, []).append(line["gain"])
+    for group, some in gains.items():
+        print(f"{group}: {statistics.geometric_mean(some):.2f}, lowest {min(some):.2f}, of {len(some)}")
+    errors = {line["error"]: line["name"] for line in lines if "error" in line}
+    print(f"results differ by {max(errors):.1e} of the largest at most ({errors[max(errors)]})")
+
+
 def training(name: str, way: str, steps: int) -> dict[str, Any]:
     """The seconds of the first steps of a model, whose lengths vary, and of later ones."""
     model = zoo.build(name, small=True).train().requires_grad_(True)
@@ -235,16 +259,18 @@ def trainings(name: str, ways: Sequence[str], steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("what", choices=("inference", "training", "packages", "package"))
+    parser.add_argument("what", choices=("inference", "training", "packages", "package", "table"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--way", choices=WAYS, help="this process trains by one way")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS, help="ways of training")
-    parser.add_argument("--rows", type=Path, default=Path("packages_line.jsonl"))
+    parser.add_argument("--rows", type=Path, default=Path(__file__).parent / "times" / "packages" / "zen5_line.jsonl")
     parser.add_argument("--seconds", type=float, default=300, help="at most, for a model of a package")
     options = parser.parse_args()
     if options.what == "packages":
         return packages(options.names, options.rows, options.seconds)
+    if options.what == "table":
+        return table(options.rows)
     torch.set_num_threads(1)
     dgo.set_num_threads(1)
     if options.what == "package":

@@ -16,21 +16,24 @@ import copy
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 OURS, THEIRS = "dnnl_graph_ops", "aot_eager"
 # environment variables of the inner runs
 _BACKEND, _RESULTS = "SUITES_BACKEND", "SUITES_RESULTS"
 _SWAPPED = ("inductor", "eager", "aot_eager")
-_SECONDS = 60
+# limits of a test: of processor time, which other processes do not change, and of time
+_PROCESSOR_SECONDS, _SECONDS = 40, 900
 
 Results = Mapping[str, Mapping[str, Any]]
 
@@ -123,6 +126,20 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     if only := config.getoption("--suites-only"):
         chosen = set(Path(only).read_text().splitlines())
         items[:] = [item for item in items if item.nodeid in chosen]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    signal.signal(signal.SIGPROF, _expired)
+    signal.setitimer(signal.ITIMER_PROF, _PROCESSOR_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _expired(*_: Any) -> None:
+    raise TimeoutError(f"more than {_PROCESSOR_SECONDS} s of processor time")
 
 
 _nets = 0

@@ -295,6 +295,18 @@ def test_tensors_that_captured_code_makes_of_numbers(counted):
     assert all(entry.net is not None for entry in counted.entries)
 
 
+@torch.no_grad()
+def test_tensors_made_of_numbers_beside_random_numbers(counted):
+    def shifted(x):
+        basis = torch.tensor([1.0, 2, 3])
+        return torch.relu(x + basis) * 2 + basis + torch.rand_like(x) * 0
+
+    compiled = torch.compile(shifted, backend=counted)
+    for x in (torch.ones(2, 3), torch.full((2, 3), -2.0)):
+        assert torch.equal(compiled(x), shifted(x))
+    assert [entry.net is not None for entry in counted.entries] == [True]
+
+
 def test_results_that_depend_on_data(counted):
     def found(x):
         y = torch.relu(x * 2)
