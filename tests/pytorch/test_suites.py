@@ -15,6 +15,7 @@ FILES = [
     for folder, names in {
         "inductor": ("torchinductor", "torchinductor_dynamic_shapes", "unbacked_symints", "mkldnn_pattern_matcher"),
         "dynamo": ("repros", "modules", "subgraphs", "functions", "unspec", "hooks", "misc"),
+        "export": ("export",),
     }.items()
     for name in names
 ]
