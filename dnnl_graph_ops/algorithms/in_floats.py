@@ -49,8 +49,17 @@ def with_residual_apart(program: Program, problem: ConvProblem, append: Callable
     assert q is not None
     assert q.residual is not None
     assert q.dst is not None
-    residual, inner = q.residual, program.like(problem.result, q.residual.dtype)
-    append(problem.with_views(**{RESULT[problem.direction]: inner}, quantization=q.without_residual()))
+    residual, result = q.residual, problem.result
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(result.shape, result.strides, strict=True))
+    buffer = program.scratch((extent,), residual.dtype).buffer
+
+    def at_inner(view: View) -> View:
+        apart = view.buffer is not result.buffer
+        return view if apart else replace(view, buffer=buffer, offset=view.offset - result.offset)
+
+    inner = at_inner(result)
+    layer = q.without_residual().on_views(at_inner)
+    append(problem.with_views(**{RESULT[problem.direction]: inner}, quantization=layer))
     left, right = Integers(inner, *residual.of_result), Integers(residual.view, *residual.of_view)
     elementwise.add(program, left, right, residual.bound, Integers(problem.result, *q.dst))
 

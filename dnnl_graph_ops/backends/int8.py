@@ -131,9 +131,10 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     q, _, partitioned = group.match
     whole = None
     if partitioned:
-        read = (value for node in group.nodes for value in node.inputs if value.node not in group.nodes)
-        views = {value: lowering.view(value) for value in (*read, group.result)}
-        whole = partial(_append_partition, group.nodes, views, lowering.env)
+        own = [node for node in group.nodes if q.residual is None or node not in (*q.residual[1:], q.quantize)]
+        read = (value for node in own for value in node.inputs if value.node not in own)
+        views = {**{value: lowering.view(value) for value in read}, own[-1].outputs[0]: lowering.view(group.result)}
+        whole = partial(_append_partition, own, views, lowering.env)
     problem = problem_of(q, lowering.view, lowering.env, whole)
     if q.quantize is not None:
         last = next(iter(q.epilogue[-1:]), None) if q.residual is None else q.residual.bound
@@ -214,7 +215,8 @@ def _with_sum(
 ) -> FusionGroup | None:
     """Returns a group with the sum that follows the Quantize of a convolution's group; None where there is none.
 
-    `weighs`: the library has a partition of the convolution, which is faster for some layers; it adds no such sum.
+    `weighs`: the library has a partition of the convolution, which is faster for some layers and adds no such sum. One
+    of the same nodes is weighed with the kernel when the group is lowered.
     """
     q = product.parts
     if q.quantize is None or q.head.kind not in CONVOLUTIONS:
@@ -224,9 +226,10 @@ def _with_sum(
     if summed is None:
         return None
     problem = with_own_bias(product.problem)
-    added = integers.takes_residual(problem) and not (weighs and _is_left_to_library(problem, search.env))
+    leaves = weighs and not product.partitioned and _is_left_to_library(problem, search.env)
+    added = integers.takes_residual(problem) and not leaves
     FUSE_RESIDUAL.tell(summed.head, "" if added else "the kernel adds the sum")
-    return _group_of([*nodes, *following], Match(summed, problem), search) if added else None
+    return _group_of([*nodes, *following], Match(summed, problem, product.partitioned), search) if added else None
 
 
 def _following_sum(inner: Node, joining: set[int], search: Search) -> list[Node]:

@@ -24,6 +24,8 @@ _STEP = 4
 # counts relative to finishing an element of the result: reading one of the source, copying one to rows; and relative
 # to fetching a row of channels: beginning a position of a group, and each tap of it where it has few channels
 _READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
+# and adding a residual's element to one of the result: in the kernel, or in a step of its own
+_ADDED, _ADDED_APART = 1.2, 1.6
 _FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
 # most that it may cost, relative to the direct form
@@ -97,7 +99,7 @@ def products(
     weights = fuller * direct.weights
     return Counts(
         products=fuller * direct.products * filtered,
-        values=problem.result.size + (_READ + _COPIED * copies) * source,
+        values=_results(problem, _ADDED) + (_READ + _COPIED * copies) * source,
         runs=direct.runs + _BEGUN * problem.result.size / made + each * taps,
         weights=weights,
         variable=packing(problem, weights),
@@ -161,4 +163,9 @@ def _channels(problem: ConvProblem) -> tuple[int, int]:
 
 
 def _finished(problem: ConvProblem) -> float:
-    return problem.result.size + _READ * problem.read[0].size
+    return _results(problem, _ADDED_APART) + _READ * problem.read[0].size
+
+
+def _results(problem: ConvProblem, added: float) -> float:
+    """Returns the elements of the result; those that a residual is added to count `added` more."""
+    return problem.result.size * (1.0 if problem.residual is None else 1.0 + added)

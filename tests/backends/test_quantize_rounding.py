@@ -25,6 +25,21 @@ def test_alone(dtype, zero, scale, rng):
     np.testing.assert_array_equal(graph.compile(y)(x), rounded(x, scale, zero, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+@pytest.mark.parametrize("scale", [0.25, 0.1, 0.3, 0.0301, 1.7, 3e-39])
+def test_many_near_ties(dtype, scale, rng):
+    """Tensors so large are divided by two products: the floats beside each tie, large ones, and infinite ones."""
+    ties = (np.arange(-300, 300, dtype=np.float32) + np.float32(0.5)) * np.float32(scale)
+    x = np.concatenate([np.nextafter(ties, np.float32(way)) for way in (-np.inf, np.inf)] + [ties])
+    x = np.concatenate([x, np.float32([1e38, -1e38, np.inf, -np.inf])])
+    x = np.concatenate([x, (rng.standard_normal(70_000 - x.size) * 40 * scale).astype(np.float32)])
+    graph = dgo.Graph()
+    y = ops.quantize(graph.input("x", x.shape), scales=[scale], zps=[3], qtype="per_tensor", dtype=dtype)
+    with np.errstate(over="ignore"):
+        want = rounded(x, scale, 3, dtype)
+    np.testing.assert_array_equal(graph.compile(y)(x), want)
+
+
 @pytest.mark.parametrize("zero", [0, 7])
 def test_by_a_scale_of_the_call(zero):
     x = np.arange(-99, 100, 2).astype(np.float32)

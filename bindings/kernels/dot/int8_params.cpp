@@ -27,7 +27,7 @@ Quotient checked_quotient(const std::string& kernel, const std::string& side, do
     if (!(scale > 0) || !std::isfinite(static_cast<float>(scale))) {
         fail(ErrorKind::invalid_argument, kernel + ": " + side + "_scale must be positive and finite");
     }
-    return quotient_by(static_cast<float>(scale), zero, low, high);
+    return with_rest(quotient_by(static_cast<float>(scale), zero, low, high));
 }
 
 void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,

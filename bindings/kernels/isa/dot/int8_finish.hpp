@@ -55,13 +55,8 @@ struct Int8Values {
     template <bool kPoints>
     DGO_INLINE void add_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
                                  const char* other, char* to) const {
-        const Int8Residual by = params.residual;
         const Quotient quotient = params.quotient;
-        const uint32_t flip = by.is_signed ? 0x80 : 0;
         const bool signs = type == ElementType::s8;
-        // integers less their zero point
-        const auto low = static_cast<float>(by.inner.low - by.inner.zero),
-                   high = static_cast<float>(by.inner.high - by.inner.zero);
         for (int64_t c = 0; c < count; c += kBytesAtOnce) {
             char last[2][kBytesAtOnce];
             const int64_t left = count - c;
@@ -76,15 +71,34 @@ struct Int8Values {
             for (int j = 0; j < kByteVectors; ++j) {
                 value[j] = scaled<kPoints>(row + c + j * kLanes, first + c + j * kLanes, read);
             }
-            quotients_of<false, false>(by.inner, value, v);
-            for (int j = 0; j < kByteVectors; ++j) {
-                const Lanes whole_number = larger_number(lanes_of(low), at_most(rounded(v[j]), high));
-                const auto byte = bits<Integers>(load_words<1, kLanes>(from + j * kLanes) ^ flip);
-                value[j] = whole_number * by.inner.scale + (to_floats(byte) - by.zero) * by.scale;
-            }
-            quotients_of<false, false>(quotient, value, v);
+            add_residual<Division::checked>(from, value);
+            quotients_of<false, Division::checked>(quotient, value, v);
             store_integers<true>(v, quotient, signs, whole ? to + c : last[1]);
             if (!whole) store_first(to + c, last[1], left);
+        }
+    }
+
+    // Writes kVectors of columns of rows from channel `first` on, with scales and bias in registers. Rows of sums are
+    // `step` apart, results of a target begin at element `begin`. other: bytes from a result to what is added to it.
+    template <int kVectors, bool kResidual, bool kSmall, Division kBy>
+    DGO_INLINE void columns_to_bytes(ElementType type, const int32_t* row, int64_t step, const DotTarget* targets,
+                                     int64_t rows, int64_t begin, int64_t first, int64_t other) const {
+        const Quotient quotient = params.quotient;
+        const bool signs = type == ElementType::s8;
+        Lanes scale[kVectors], add[kVectors];
+        for (int j = 0; j < kVectors; ++j) {
+            scale[j] = load_bytes<Lanes>(scales + first + j * kLanes);
+            add[j] = load_bytes<Lanes>(bias + first + j * kLanes);
+        }
+        for (int64_t i = 0; i < rows; ++i, row += step) {
+            char* to = targets[i].at + begin;
+            Lanes value[kVectors], v[kVectors];
+            for (int j = 0; j < kVectors; ++j) {
+                value[j] = to_floats(load_bytes<Integers>(row + j * kLanes)) * scale[j] + add[j];
+            }
+            if (kResidual) add_residual<kBy>(to + other, value);
+            quotients_of<kSmall, kBy>(quotient, value, v);
+            store_integers<true>(v, quotient, signs, to);
         }
     }
 
@@ -97,6 +111,24 @@ struct Int8Values {
     }
 
 private:
+    // Rounds values to the integers of their own scale, and adds those of a residual's bytes to their floats.
+    template <Division kBy, int kCount>
+    DGO_INLINE void add_residual(const char* from, Lanes (&value)[kCount]) const {
+        const Int8Residual by = params.residual;
+        const uint32_t flip = by.is_signed ? 0x80 : 0;
+        // integers less their zero point
+        const auto low = static_cast<float>(by.inner.low - by.inner.zero),
+                   high = static_cast<float>(by.inner.high - by.inner.zero);
+        const auto zero = static_cast<int32_t>(by.zero);
+        Lanes v[kCount];
+        quotients_of<true, kBy>(by.inner, value, v);  // bounded as floats
+        for (int j = 0; j < kCount; ++j) {
+            const Lanes whole_number = larger_number(lanes_of(low), at_most(rounded(v[j]), high));
+            const auto byte = bits<Integers>(load_words<1, kLanes>(from + j * kLanes) ^ flip);
+            value[j] = whole_number * by.inner.scale + to_floats(byte - zero) * by.scale;
+        }
+    }
+
     // Without a sign, as zero points of s32 may wrap.
     DGO_INLINE Integers corrected(const int32_t* row, int64_t at, int32_t read) const {
         using Words = Vec<kLanes>::u32;
@@ -159,6 +191,14 @@ struct Int8Finish {
                 bias_[i + c] = params.has_bias ? load_bytes<float>(call.bias + (first + c) * 4) : 0.0f;
             }
         }
+        float most = 0;
+        for (int64_t i = 0; i < count; ++i) {
+            const float reach = 0x1p31f * __builtin_fabsf(scales_[i]) + __builtin_fabsf(bias_[i]);
+            most = reach < most ? most : reach;  // a NaN stays
+        }
+        const Int8Residual& added = values.params.residual;
+        if (call.residual != nullptr) most = 512 * (added.inner.scale + __builtin_fabsf(added.scale));
+        small_ = most * __builtin_fabsf(values.params.quotient.inverse) < 0x1p30f;
         // uninitialised memory may hold denormal numbers, which take long
         __builtin_memset(scales_ + count, 0, kBytesAtOnce * sizeof(float));
         __builtin_memset(bias_ + count, 0, kBytesAtOnce * sizeof(float));
@@ -183,14 +223,36 @@ struct Int8Finish {
         const bool bytes = type == ElementType::s8 || type == ElementType::u8;
         if (!bytes || call.epilogue.params != nullptr || call.points != nullptr) return true;
         const Int8Values some = values;
-        const int64_t first = group * run;
+        const int64_t first = group * run, there = call.residual == nullptr ? 0 : call.residual - dst;
+        Division division = division_of(some.params.quotient);
+        if (call.residual != nullptr && division != division_of(some.params.residual.inner)) {
+            division = Division::checked;
+        }
+        bool whole = true;
+        for (int64_t i = 0; i < rows; ++i) whole &= targets[i].low <= begin && targets[i].high >= end;
+        const auto columns = [&](auto vectors) __attribute__((always_inline)) {
+            by_division(division, [&](auto by) __attribute__((always_inline)) {
+                const auto write = [&](auto residual, auto small) __attribute__((always_inline)) {
+                    some.columns_to_bytes<vectors, residual, small, by>(type, from, kChunk, targets, rows, begin,
+                                                                        first + begin, there);
+                };
+                if (call.residual != nullptr) {
+                    small_ ? write(std::true_type{}, std::true_type{}) : write(std::true_type{}, std::false_type{});
+                } else {
+                    small_ ? write(std::false_type{}, std::true_type{}) : write(std::false_type{}, std::false_type{});
+                }
+            });
+            begin += vectors * kLanes;
+            from += vectors * kLanes;
+        };
+        while (whole && begin + kMostBytes <= end) columns(std::integral_constant<int, kMostByteVectors>{});
+        while (whole && begin + kBytesAtOnce <= end) columns(std::integral_constant<int, kByteVectors>{});
         const auto for_each_row = [&](auto write) __attribute__((always_inline)) {
             visit_targets(targets, rows, begin, end, 1, from, kChunk,
                           [&](const int32_t* row, char* to, int64_t low, int64_t count)
                               __attribute__((always_inline)) { write(row, first + low, count, to); });
         };
         if (call.residual != nullptr) {
-            const int64_t there = call.residual - dst;
             for_each_row([&](const int32_t* row, int64_t at, int64_t count, char* to) __attribute__((always_inline)) {
                 some.add_to_bytes<false>(type, row, at, count, 0, to + there, to);
             });
@@ -241,6 +303,7 @@ private:
     float *scales_, *bias_;  // [group][run]
     int32_t* points_;
     Int8Values values;
+    bool small_ = false;  // quotients of all sums are below 2^31
 };
 
 }  // namespace

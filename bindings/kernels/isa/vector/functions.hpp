@@ -54,6 +54,19 @@ DGO_INLINE Integers to_integers(Lanes x) {
     if constexpr (kNative) return bits<Integers>(_mm512_cvtps_epi32(bits<__m512>(x)));
     return by_eights<Integers>(x, [](__m256 v) { return _mm256_cvtps_epi32(v); });
 }
+// Returns x * y + z, rounded once.
+template <bool kNative = kWide>
+DGO_INLINE Lanes multiply_add(Lanes x, Lanes y, Lanes z) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_fmadd_ps(bits<__m512>(x), bits<__m512>(y), bits<__m512>(z)));
+    Lanes sum;
+    for (int at = 0; at < kLanes; at += 8) {
+        const auto half = [at](const Lanes& of) {
+            return load_bytes<__m256>(reinterpret_cast<const char*>(&of) + at * 4);
+        };
+        store_bytes(reinterpret_cast<char*>(&sum) + at * 4, _mm256_fmadd_ps(half(x), half(y), half(z)));
+    }
+    return sum;
+}
 // min(x, most), NaN where x is NaN; `most` is a number.
 template <bool kNative = kWide>
 DGO_INLINE Lanes at_most(Lanes x, float most) {

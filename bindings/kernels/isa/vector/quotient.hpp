@@ -1,6 +1,8 @@
 // Floats -> integers of 8 bits, 32 at once.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/isa/vector/functions.hpp"
 #include "kernels/quotient.hpp"
 
@@ -9,16 +11,23 @@ namespace {
 
 constexpr int64_t kBytesAtOnce = 32;
 constexpr int kByteVectors = kBytesAtOnce / kLanes;
+// Bytes that whole vectors of the set make: their order is restored once.
+constexpr int64_t kMostBytes = kWide ? 64 : kBytesAtOnce;
+constexpr int kMostByteVectors = kMostBytes / kLanes;
 
-// Returns the larger one of `farthest` and the distance of v to the nearest integer; `farthest` where that is NaN.
+// Returns the distance of v to the nearest integer, with any sign; of NaN, NaN or 0.
 template <bool kNative = kWide>
-DGO_INLINE Lanes farther(Lanes farthest, Lanes v) {
+DGO_INLINE Lanes distance(Lanes v) {
+    if constexpr (kNative) return bits<Lanes>(_mm512_reduce_ps(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
+    return larger_number(Lanes{}, absolute(v - rounded(v)));
+}
+
+// Returns the larger one of two distances; a NaN is smaller than any.
+template <bool kNative = kWide>
+DGO_INLINE Lanes farther(Lanes a, Lanes b) {
     constexpr int kLargerMagnitude = 0b1011;
-    if constexpr (kNative) {
-        const __m512 distance = _mm512_reduce_ps(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT);
-        return bits<Lanes>(_mm512_range_ps(bits<__m512>(farthest), distance, kLargerMagnitude));
-    }
-    return larger_number(farthest, absolute(v - rounded(v)));
+    if constexpr (kNative) return bits<Lanes>(_mm512_range_ps(bits<__m512>(a), bits<__m512>(b), kLargerMagnitude));
+    return larger_number(a, b);
 }
 
 template <bool kNative = kWide>
@@ -35,7 +44,7 @@ DGO_INLINE bool any_above(Lanes v, float limit) {
 // left, right = the 32 nearest integers plus `zero`, saturated to 16 bits, in two halves; returns the order of fours of
 // their bytes.
 template <bool kNative = kWide>
-DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int16_t zero, __m256i& left, __m256i& right) {
+DGO_INLINE __m256i words_of(const Lanes* v, int16_t zero, __m256i& left, __m256i& right) {
     if constexpr (kNative) {
         const __m512i words = _mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1])));
         const __m512i all = _mm512_adds_epi16(words, _mm512_set1_epi16(zero));
@@ -54,8 +63,30 @@ DGO_INLINE __m256i words_of(const Lanes (&v)[kByteVectors], int16_t zero, __m256
     return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 }
 
+// Stores 64 integers.
 template <bool kBounds>
-DGO_INLINE void store_integers(const Lanes (&v)[kByteVectors], const Quotient& by, bool signs, char* to) {
+DGO_INLINE void store_most_integers(const Lanes* v, const Quotient& by, bool signs, char* to) {
+    const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(by.zero));
+    const auto words = [&](int i) __attribute__((always_inline)) {
+        const __m512i both = _mm512_packs_epi32(bits<__m512i>(to_integers(v[i])), bits<__m512i>(to_integers(v[i + 1])));
+        return _mm512_adds_epi16(both, zero);
+    };
+    const __m512i left = words(0), right = words(2);
+    __m512i bytes = signs ? _mm512_packs_epi16(left, right) : _mm512_packus_epi16(left, right);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    bytes = _mm512_permutexvar_epi32(order, bytes);
+    if (kBounds) {
+        const __m512i low = _mm512_set1_epi8(static_cast<char>(by.low)),
+                      high = _mm512_set1_epi8(static_cast<char>(by.high));
+        bytes = signs ? _mm512_min_epi8(_mm512_max_epi8(bytes, low), high)
+                      : _mm512_min_epu8(_mm512_max_epu8(bytes, low), high);
+    }
+    store_bytes(to, bytes);
+}
+
+template <bool kBounds, int kCount>
+DGO_INLINE void store_integers(const Lanes (&v)[kCount], const Quotient& by, bool signs, char* to) {
+    if constexpr (kCount != kByteVectors) return store_most_integers<kBounds>(v, by, signs, to);
     __m256i left, right;
     const __m256i order = words_of(v, static_cast<int16_t>(by.zero), left, right);
     __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
@@ -84,43 +115,65 @@ DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
     put(uint8_t{});
 }
 
-// v = the quotients, or numbers near them that round to the same integers. kSmall: they are below 2^31; kExact: products
-// by the inverse are the quotients.
-template <bool kSmall, bool kExact>
-DGO_INLINE void quotients_of(const Quotient& by, const Lanes (&value)[kByteVectors], Lanes (&v)[kByteVectors]) {
+// How quotients are computed: as products by the inverse, exact for powers of two; as sums of two products; or as products
+// that a division replaces where they are near the middle of two integers.
+enum class Division { product, sum, checked };
+
+inline Division division_of(const Quotient& by) {
+    return by.doubtful > 1 ? Division::product : by.rest != 0 ? Division::sum : Division::checked;
+}
+
+// v = the quotients, or numbers near them that round to the same integers. kSmall: they are below 2^31.
+template <bool kSmall, Division kBy, int kCount>
+DGO_INLINE void quotients_of(const Quotient& by, const Lanes (&value)[kCount], Lanes (&v)[kCount]) {
     constexpr float kMost = 32767;  // past all of 8 bits
-    Lanes farthest = {};
-    for (int j = 0; j < kByteVectors; ++j) {
-        v[j] = kSmall ? value[j] * by.inverse : at_most(value[j] * by.inverse, kMost);
-        if (!kExact) farthest = farther(farthest, v[j]);
+    for (int j = 0; j < kCount; ++j) {
+        v[j] = kBy == Division::sum ? multiply_add(value[j], lanes_of(by.inverse), value[j] * by.rest)
+                                    : value[j] * by.inverse;
+        if (!kSmall) v[j] = at_most(v[j], kMost);
     }
-    if (!kExact && any_above(farthest, by.doubtful)) {
-        for (int j = 0; j < kByteVectors; ++j) v[j] = at_most(value[j] / by.scale, kMost);
+    if constexpr (kBy == Division::checked) {
+        Lanes far[kCount];
+        for (int j = 0; j < kCount; ++j) far[j] = distance(v[j]);
+        for (int half = kCount / 2; half > 0; half /= 2) {
+            for (int j = 0; j < half; ++j) far[j] = farther(far[j], far[j + half]);
+        }
+        if (!any_above(far[0], by.doubtful)) return;
+        for (int j = 0; j < kCount; ++j) v[j] = at_most(value[j] / by.scale, kMost);
     }
 }
 
-// store_quotients for one case.
-template <bool kBounds, bool kSmall, bool kExact, class Values>
-DGO_INLINE void store_quotients_by(const Quotient& by, bool signs, int64_t count, char* to, Values& values) {
-    const Quotient quotient = by;
-    for (int64_t c = 0; c < count; c += kBytesAtOnce) {
-        Lanes value[kByteVectors], v[kByteVectors];
-        for (int j = 0; j < kByteVectors; ++j) value[j] = values(c + j * kLanes);
-        quotients_of<kSmall, kExact>(quotient, value, v);
-        char some[kBytesAtOnce];
-        const int64_t left = count - c;
-        char* const at = left < kBytesAtOnce ? some : to + c;
-        store_integers<kBounds>(v, quotient, signs, at);
-        if (left < kBytesAtOnce) store_first(to + c, some, left);
-    }
+// Calls function(division) with a constant.
+template <class Function>
+DGO_INLINE void by_division(Division by, Function&& function) {
+    if (by == Division::sum) return function(std::integral_constant<Division, Division::sum>{});
+    if (by == Division::product) return function(std::integral_constant<Division, Division::product>{});
+    function(std::integral_constant<Division, Division::checked>{});
 }
 
 // Writes `count` integers: values(c) gives the lanes from element c on, and is called for up to 31 elements past the
 // last. A NaN becomes the lowest. kBounds: low and high are not those of the type. kSmall: quotients are below 2^31.
 template <bool kBounds, bool kSmall, class Values>
 DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, char* to, Values&& values) {
-    if (by.doubtful > 1) return store_quotients_by<kBounds, kSmall, true>(by, signs, count, to, values);
-    store_quotients_by<kBounds, kSmall, false>(by, signs, count, to, values);
+    by_division(division_of(by), [&](auto division) __attribute__((always_inline)) {
+        const Quotient quotient = by;
+        const auto store = [&](auto vectors, int64_t c, char* at) __attribute__((always_inline)) {
+            Lanes value[vectors], v[vectors];
+            for (int j = 0; j < vectors; ++j) value[j] = values(c + j * kLanes);
+            quotients_of<kSmall, division>(quotient, value, v);
+            store_integers<kBounds>(v, quotient, signs, at);
+        };
+        int64_t c = 0;
+        for (; c + kMostBytes <= count; c += kMostBytes) {
+            store(std::integral_constant<int, kMostByteVectors>{}, c, to + c);
+        }
+        for (; c < count; c += kBytesAtOnce) {
+            char some[kBytesAtOnce];
+            const int64_t left = count - c;
+            store(std::integral_constant<int, kByteVectors>{}, c, left < kBytesAtOnce ? some : to + c);
+            if (left < kBytesAtOnce) store_first(to + c, some, left);
+        }
+    });
 }
 
 }  // namespace
