@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import Error
 from ..frontends.onnx.model import Model, assembled
 from ..frontends.reading.node import Array, OnnxNode, Tensor
+from ..frontends.reading.numpy_steps.pooling import windows
 from ..frontends.reading.types import NUMPY
 from ..once import once
 
+_POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 # a node as native code describes it: name, operator, domain, inputs, inputs of subgraphs, outputs, attributes
 Described = tuple[str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], Mapping[str, Any]]
 # the facts of a value: ONNX's number of the element type, shape, and the elements of a constant
@@ -93,6 +96,29 @@ class SessionGraph:
         inside = set(numbers)
         return tuple(name for name in self.produced(numbers) if not self.readers.get(name, set()) <= inside)
 
+    @once
+    def misjudged(self) -> set[str]:
+        """The values whose inferred shapes calls contradict: of windows that begin beyond the data, and behind them."""
+        found: set[str] = set()
+        for i, (_, kind, _, inputs, implied, outputs, attrs) in enumerate(self.nodes):
+            if not found.isdisjoint((*inputs, *implied)) or (
+                kind in _POOLS and attrs.get("ceil_mode") and self._counts(i) not in (None, self.values[outputs[0]][1])
+            ):
+                found.update(filter(None, outputs))
+        return found
+
+    def _counts(self, number: int) -> tuple[int, ...] | None:
+        """Returns the shape of what a pooling makes; None where it is unknown."""
+        node = self.node(number)
+        shape = self.values[node.inputs[0]][1] or ()
+        known = tuple(dim for dim in shape if dim is not None)
+        if len(known) < len(shape) or not known:
+            return None
+        try:
+            return known[:2] + windows(node, known[2:], node.attrs["kernel_shape"]).counts
+        except Error:
+            return None
+
     def vague(self, numbers: Sequence[int]) -> set[int]:
         """Returns the nodes that read, of others, values of unknown shape.
 
@@ -103,7 +129,8 @@ class SessionGraph:
 
         def is_vague(name: str) -> bool:
             shape = self.values[name][1] if name else ()
-            return bool(name) and name not in made and not self.is_known(name) and (not shape or 0 in shape)
+            unknown = not shape or 0 in shape or name in self.misjudged
+            return bool(name) and name not in made and not self.is_known(name) and unknown
 
         return {i for i in numbers if any(map(is_vague, self.nodes[i][3]))}
 

@@ -167,6 +167,19 @@ def test_nodes_behind_a_wrong_inference_stay(monkeypatch):
     check(ours(source).run(None, feeds), cpu(source).run(None, feeds))
 
 
+def test_nodes_behind_windows_that_onnxruntime_drops_stay(monkeypatch):
+    """Its inference counts a window that begins beyond the data, its kernel does not."""
+    monkeypatch.setenv("DNNL_GRAPH_OPS_EP", "all")
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["a"], ceil_mode=1, kernel_shape=[1, 3], strides=[2, 3]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Unsqueeze", ["b", "axis"], ["y"]),
+    ]
+    source = model(nodes, {"x": (1, 1, 4, 4)}, ["y"], {"axis": np.int64([-4])})
+    feeds = {"x": np.ones((1, 1, 4, 4), np.float32)}
+    check(ours(source).run(None, feeds), cpu(source).run(None, feeds))
+
+
 def test_what_has_no_kernel_stays(rng, tmp_path):
     """NonZero between two convolutions: groups on both sides of it."""
     source = model(
