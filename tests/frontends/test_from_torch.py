@@ -431,3 +431,18 @@ def test_other_results_are_refused():
 
     with pytest.raises(dgo.UnsupportedError, match="output 0: no tensor and no number, but 'x'"):
         dgo.from_torch(program(Named(), torch.ones(4, 3)))
+
+
+def test_parameters_that_hold_other_tensors_are_refused():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pair = nn.Parameter(TwoTensor(torch.ones(3), torch.ones(3)))
+
+        def forward(self, x):
+            return x + self.pair.sum()
+
+    with pytest.raises(dgo.UnsupportedError, match="'pair': a TwoTensor, which holds other tensors"):
+        dgo.from_torch(torch.export.export(Module(), (torch.ones(3),)))

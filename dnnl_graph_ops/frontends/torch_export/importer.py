@@ -71,7 +71,9 @@ def from_torch(program: Any, engine: Engine | None = None, *, shapes: InputShape
         if spec.kind is kinds.InputKind.TOKEN:
             continue
         if spec.target is not None:
-            if name in fxs and fxs[name].users:
+            if hasattr(stored[spec.target], "__tensor_flatten__"):
+                problems.append(f"{spec.target!r}: a {type(stored[spec.target]).__name__}, which holds other tensors")
+            elif name in fxs and fxs[name].users:
                 known[name] = constant(graph, copied(stored[spec.target], copies), spec.target)
         elif not isinstance(fxs[name].meta.get("val"), torch.Tensor):
             if fxs[name].users:
