@@ -446,3 +446,12 @@ def test_parameters_that_hold_other_tensors_are_refused():
 
     with pytest.raises(dgo.UnsupportedError, match="'pair': a TwoTensor, which holds other tensors"):
         dgo.from_torch(torch.export.export(Module(), (torch.ones(3),)))
+
+
+def test_an_unused_string_among_the_inputs():
+    class Module(nn.Module):
+        def forward(self, x, mode):
+            return x + 1 if mode == "more" else x
+
+    net = dgo.from_torch(torch.export.export(Module(), (torch.ones(3), "more"))).compile()
+    assert net(np.ones(3, np.float32)).tolist() == [2, 2, 2]

@@ -250,14 +250,14 @@ def _compare(program: Any) -> None:
         return copy.deepcopy(program.example_inputs)
 
     try:
+        net = dgo.from_torch(program).compile()
+    except dgo.UnsupportedError:
+        return
+    try:
         args, kwargs = example()
         with torch.no_grad():
             wanted = program.module()(*args, **kwargs)
     except Exception:  # exported without inputs, or for others
-        return
-    try:
-        net = dgo.from_torch(program).compile()
-    except dgo.UnsupportedError:
         return
     inputs = [x.detach() for x in _pytree.tree_leaves(example()) if isinstance(x, torch.Tensor)]
     results = net.run(dict(zip(net.input_names, inputs, strict=True)))

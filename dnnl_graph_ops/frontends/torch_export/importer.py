@@ -106,8 +106,9 @@ def _input_dims(fxs: Mapping[str, Any], signature: Any, shapes: InputShapes | No
     """Returns the dims of the inputs that are tensors by name, those that `shapes` fixes included."""
     declared: dict[str, Dims] = {
         name: dims_of(fxs[name].meta["val"].shape)
-        for name in signature.user_inputs
-        if isinstance(name, str) and hasattr(fxs[name].meta.get("val"), "shape")
+        # user_inputs has the values of strings and numbers, not their names
+        for name in (spec.arg.name for spec in signature.input_specs if spec.target is None)
+        if name in fxs and hasattr(fxs[name].meta.get("val"), "shape")
     }
     if shapes is None:
         return declared
