@@ -76,7 +76,7 @@ LEFT_OUT: dict[str, tuple[str, dict[str, tuple[float, float, float] | None]]] = 
 }
 PACE = 1.2  # how far it may be off
 # layers of 8-bit integers, by the instruction set of their products: a file of times for each; what choosing may cost
-INTEGERS = {"amxint8": "amx", "avx512vnni": "vnni", "avx2words": "words"}
+INTEGERS = {"amxint8": "granite_rapids_s8_amx", "avx512vnni": "zen5_s8_vnni", "avx2words": "zen5_s8_words"}
 LIMIT_OF_INTEGERS = 1.05
 
 
@@ -208,12 +208,12 @@ def by_integers() -> Iterator[bool]:
     """Whether choosing in layers of integers keeps its limit: by the package's prices, and by those of other layers."""
     for isa, name in INTEGERS.items():
         if isa != kernels.int8_isa()[0]:
-            print(f"granite_rapids_s8_{name}: left out, as this process does not multiply integers by {isa}")
+            print(f"{name}: left out, as this process does not multiply integers by {isa}")
             continue
-        rows = fit_integers.samples(read(f"granite_rapids_s8_{name}"))
+        rows = fit_integers.samples(read(name))
         present = [fit_integers.loss(sample, integers.table()) for sample in rows]
-        yield judged(f"granite_rapids_s8_{name}", present, LIMIT_OF_INTEGERS)
-        yield judged(f"granite_rapids_s8_{name}, by other layers", fit_integers.crossed(rows), LIMIT_OF_INTEGERS)
+        yield judged(name, present, LIMIT_OF_INTEGERS)
+        yield judged(f"{name}, by other layers", fit_integers.crossed(rows), LIMIT_OF_INTEGERS)
 
 
 def main() -> int:

@@ -100,9 +100,9 @@ def _forms(problem: ConvProblem, env: Env, seconds: Mapping[str, float]) -> list
             form = Form(algorithm.name, None, np.zeros(0), estimate(algorithm), seconds[algorithm.name])
         else:
             counts, row = algorithm.work(problem, env), algorithm.row(problem)
-            units = np.array(counts[: fits.FIELDS]) * integers.units(row, problem, env) / env.threads
+            units = np.array(counts[: fits.FIELDS]) * integers.unit(problem, env) / env.threads
             fixed = cost.overhead(counts, env.threads)
-            form = Form(algorithm.name, integers.row_for(row), units, fixed, seconds[algorithm.name])
+            form = Form(algorithm.name, integers.row_for(row, env), units, fixed, seconds[algorithm.name])
         found.append(form)
     return found
 

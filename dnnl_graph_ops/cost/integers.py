@@ -25,7 +25,7 @@ _STEP = 4
 # to fetching a row of channels: beginning a position of a group, and each tap of it where it has few channels
 _READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
 # and adding a residual's element to one of the result: in the kernel, or in a step of its own
-_ADDED, _ADDED_APART = 1.2, 1.6
+_ADDED, _ADDED_APART = 0.6, 1.1
 _FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
 # most that it may cost, relative to the direct form
@@ -36,8 +36,8 @@ _BLOCK = 1.5
 _EMPTIER = 0.2
 # the library has depthwise kernels of ordinary layers of so many axes
 _MOST_AXES = 2
-LIBRARY, _MEASURED = "library", "avx512vnni"
-_INSTEAD = {"avxvnni": _MEASURED}
+LIBRARY, _ON_TILES = "library", "library, on tiles"
+_INSTEAD = {"avxvnni": "avx512vnni"}
 _CONVERTED, _CONVERTING = map(speeds.seconds, ("CONVERTED_ELEMENT", "CONVERTING_STEPS"))
 
 FILE = "int8"
@@ -61,27 +61,28 @@ def _parsed(content: Any) -> Table:
     return {(isa, kind): fits.seconds(row) for isa, rows in content["constants"].items() for kind, row in rows.items()}
 
 
-def row_for(row: Row) -> Row:
-    """Returns the row of the table that has the prices: that of "avx2words" for sets that nobody measured."""
+def row_for(row: Row, env: Env) -> Row:
+    """Returns the row of the table that has the prices on the CPU of `env`.
+
+    That is the one of "avx2words" for sets that nobody measured; the library has prices of its own where it multiplies
+    by tiles.
+    """
     isa, kind = row
+    tiles = (_ON_TILES, kind)
+    if isa == LIBRARY and tiles in table() and "amx" in cpu.native(env.isa):
+        return tiles
     measured = _INSTEAD.get(isa, isa), kind
     return measured if measured in table() else ("avx2words", kind)
 
 
 def prices(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:
     """Returns the seconds on one thread of each of the first `Counts` of such work."""
-    return tuple(unit * price for unit, price in zip(units(row, problem, env), table()[row_for(row)], strict=True))
+    return tuple(unit(problem, env) * price for price in table()[row_for(row, env)])
 
 
-def units(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:
-    """Returns the seconds that a price of 1 stands for: of one product of the direct algorithm in f32.
-
-    On CPUs with tiles the library's products gain as much by them as builtin ones do.
-    """
-    product = fits.find(env.isa, env.release, "f32")["direct", problem.direction][0]
-    tiles = row[0] == LIBRARY and not _is_depthwise(problem) and "amx" in cpu.native(env.isa)
-    gain = table()["amxint8", PRODUCTS][0] / table()[_MEASURED, PRODUCTS][0] if tiles else 1.0
-    return product * gain, *(product for _ in range(fits.FIELDS - 1))
+def unit(problem: ConvProblem, env: Env) -> float:
+    """Returns the seconds that a price of 1 stands for: of one product of the direct algorithm in f32."""
+    return fits.find(env.isa, env.release, "f32")["direct", problem.direction][0]
 
 
 def products(
