@@ -277,8 +277,7 @@ void bind_executor(py::module_& m) {
             },
             py::arg("nbytes"),
             "The buffers' byte offsets, the arena's size, and whether each shares memory with larger buffers. Large "
-            "ones "
-            "come first, each at the lowest offset that is free while it lives.");
+            "ones come first, each at the lowest offset that is free while it lives.");
     py::class_<ExecutorObject>(m, "Executor", py::custom_type_setup(&make_collectable),
                                "A compiled plan: slots for arrays and the steps that work on them.\n\nBuilt by one "
                                "thread, then finalized; from then on any number of threads may run it at once.")

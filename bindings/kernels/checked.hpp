@@ -29,6 +29,15 @@ inline int64_t checked_product(const std::string& what, std::initializer_list<in
     return all;
 }
 
+// count steps of `size` bytes, either way; throws beyond kMostElements.
+inline int64_t checked_distance(const std::string& what, int64_t count, int64_t size) {
+    int64_t distance = 0;
+    if (__builtin_mul_overflow(count, size, &distance) || distance < -kMostElements || distance > kMostElements) {
+        refuse_size(what);
+    }
+    return distance;
+}
+
 // Throws unless every element of a tensor lies within kMostElements of its first one. Strides count elements; that of an
 // axis without steps may be any number.
 inline void check_extent(const std::string& what, const char* name, const std::vector<int64_t>& sizes,

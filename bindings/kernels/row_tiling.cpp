@@ -61,6 +61,7 @@ public:
         check_number(kClass, "layers", static_cast<int64_t>(chain_.size()), 1, INT16_MAX);
         check_number(kClass, "images", images, 0, kMostRows);
         check_number(kClass, "threads", threads, 1, INT16_MAX);
+        check_number(kClass, "bytes of the near caches", near, 0, kMostElements);
         count_ = rows_of_a_band(near);
         starts_.push_back(0);
         for (const int64_t bytes : bytes_between(std::max<int64_t>(count_, 1))) {
@@ -139,7 +140,7 @@ private:
         for (size_t i = bytes.size(); i-- > 0;) {
             count = chain_[i + 1].inner(count);
             check_number(kClass, "rows of a band", count, -kMostRows, int64_t{1} << 31);
-            bytes[i] = count * chain_[i].nbytes;
+            bytes[i] = checked_distance(kClass, count, chain_[i].nbytes);
         }
         return bytes;
     }
@@ -164,11 +165,12 @@ private:
     Dims starts_;
 };
 
-// A run of a kernel, or a move of bytes in scratch: for each operand the number of one of the bands' own, and an offset
-// there in bytes. A move has two, and as its kernel the number of all kernels plus its bytes.
+// A run of a kernel, or a move of so many bytes in scratch where there is no kernel: for each operand the number of one
+// of the bands' own, and an offset there in bytes.
 struct BandCall {
-    size_t kernel;
+    const Kernel* kernel;
     std::vector<std::pair<int, int64_t>> operands;
+    size_t moved = 0;
 };
 
 // Calls that one thread runs in order; tasks may run concurrently.
@@ -196,10 +198,9 @@ public:
             fail(ErrorKind::invalid_argument,
                  name + ": " + std::to_string(parts.size()) + " parts need calls, got " + std::to_string(calls.size()));
         }
-        std::map<Dims, std::pair<const std::vector<PartCall>*, size_t>>
-            of_parts;  // with the number of the first kernel
+        std::map<Dims, const std::vector<PartCall>*> of_parts;
         for (size_t part = 0; part < parts.size(); ++part) {
-            of_parts[parts[part]] = {&calls[part], kernels_.size()};
+            of_parts[parts[part]] = &calls[part];
             for (const auto& [kernel, places] : calls[part]) {
                 check(*kernel, places.size());
                 kernels_.push_back(kernel);
@@ -213,8 +214,9 @@ public:
                         task.push_back(move_of(bands, step));
                         continue;
                     }
-                    auto [part, kernel] = of_parts.at(step.part.numbers());
-                    for (const PartCall& call : *part) task.push_back({kernel++, placed(call.second, image, step)});
+                    for (const auto& [kernel, places] : *of_parts.at(step.part.numbers())) {
+                        task.push_back({kernel.get(), placed(places, image, step)});
+                    }
                 }
             }
         }
@@ -230,10 +232,10 @@ public:
                         const auto& [number, offset] = call.operands[i];
                         given[i] = operands[number] + offset + (number == scratch() ? scratch_bytes_ * rank : 0);
                     }
-                    if (call.kernel < kernels_.size()) {
-                        kernels_[call.kernel]->run(given);
+                    if (call.kernel) {
+                        call.kernel->run(given);
                     } else {
-                        std::memcpy(given[0], given[1], call.kernel - kernels_.size());
+                        std::memcpy(given[0], given[1], call.moved);
                     }
                 }
             }
@@ -277,20 +279,21 @@ private:
                                                                                   : step.held_source;
             const int64_t row = (of_source ? step.source : step.first) - begin;
             check_number(name, "the offset of an operand", start, 0, kMostElements);
-            int64_t offset = 0;
-            if (__builtin_mul_overflow(row, by_row, &offset) || std::abs(offset) > kMostElements) refuse_size(name);
-            offset += start + image * by_image;
+            const int64_t offset =
+                start + checked_distance(name, row, by_row) + checked_distance(name, image, by_image);
             check_number(name, "the offset of an operand", offset, 0, kMostElements);
             places.emplace_back(from_begin, offset);
         }
         return places;
     }
 
-    // A move has a number above those of the kernels, by its bytes.
     BandCall move_of(const RowBands& bands, const BandStep& step) const {
-        const int64_t size = bands.layer(step.part.layer).nbytes, start = bands.starts()[step.part.layer];
-        const int64_t from = start + step.first * size, to = start + step.source * size;
-        return {kernels_.size() + static_cast<size_t>(step.part.rows * size), {{scratch(), to}, {scratch(), from}}};
+        const int64_t start = bands.starts()[step.part.layer];
+        const auto distance = [&](int64_t rows) {
+            return checked_distance(name, rows, bands.layer(step.part.layer).nbytes);
+        };
+        const int64_t from = start + distance(step.first), to = start + distance(step.source);
+        return {nullptr, {{scratch(), to}, {scratch(), from}}, static_cast<size_t>(distance(step.part.rows))};
     }
 
     std::vector<std::shared_ptr<Kernel>> kernels_;
@@ -325,8 +328,8 @@ const Declaration kRowTiling[] = {
     {"row_tiling(bands, calls, operands, scratch_bytes)",
      kernel_by<RowTilingKernel, RowBands, std::vector<std::vector<PartCall>>, int, int64_t>, "sources..., scratch, dst",
      "For each of the bands' parts a list of (kernel, its operands), which a thread runs in order, with scratch_bytes "
-     "of "
-     "scratch memory. An operand is (number of one of the `operands` here, from the end if negative; offset in bytes; "
+     "of scratch memory. An operand is (number of one of the `operands` here, from the end if negative; offset in "
+     "bytes; "
      "bytes from image to image; from row to row; whether rows are the source's; the layer whose result in scratch it "
      "is, -1 for none)."},
 };

@@ -124,6 +124,8 @@ def test_bands_fit_the_bytes_that_are_near() -> None:
         ({"rows": []}, "layers contains 0"),
         ({"rows": [(1 << 40, 1, 1, 1, 0, ROW)]}, "rows contains"),
         ({"rows": [(5, 5, 1, 1, 0, -1)]}, "bytes of a row contains -1"),
+        ({"rows": [(5, 5, 1, 1 << 24, 0, 1 << 40)] * 2}, "sizes multiply to more than"),
+        ({"near": -1}, "bytes of the near caches contains -1"),
     ],
 )
 def test_what_cannot_run_is_refused(changes: dict[str, Any], says: str) -> None:
@@ -132,6 +134,6 @@ def test_what_cannot_run_is_refused(changes: dict[str, Any], says: str) -> None:
         "operand": [(0, 0, 0, ROW, True, -1), (2, 0, 0, ROW, False, -1)],
     } | changes  # fmt: skip
     with pytest.raises(dgo.Error, match=says):
-        bands = kernels.RowBands(given["rows"], given["images"], given["threads"], 1 << 20)
+        bands = kernels.RowBands(given["rows"], given["images"], given["threads"], given.get("near", 1 << 20))
         calls = given.get("calls", [[(copy(1), given["operand"])]] * 2)
         kernels.row_tiling(bands, calls, given["operands"], given["scratch_bytes"])
