@@ -93,9 +93,9 @@ def _layer(row: Mapping[str, Any]) -> tuple[bytes, dict[str, np.ndarray]]:
     rng = np.random.default_rng(7)
     shape = (ends[0], ends[1] // groups) if kind == "ConvTranspose" else (ends[1], ends[0] // groups)
     arrays = {"w": rng.standard_normal((*shape, *row["K"]), np.float32), "b": np.zeros(row["OC"], np.float32)}
-    given: dict[str, Any] = {"strides": row["S"], "pads": [*row["P"], *row["P_end"]], "dilations": row["D"]}
-    given |= {"group": groups} | ({"output_padding": row["OP"]} if kind == "ConvTranspose" else {})
-    nodes = [helper.make_node(kind, ["x", "w", "b"], ["c"], **given), helper.make_node("Relu", ["c"], ["y"])]
+    attributes: dict[str, Any] = {"strides": row["S"], "pads": [*row["P"], *row["P_end"]], "dilations": row["D"]}
+    attributes |= {"group": groups} | ({"output_padding": row["OP"]} if kind == "ConvTranspose" else {})
+    nodes = [helper.make_node(kind, ["x", "w", "b"], ["c"], **attributes), helper.make_node("Relu", ["c"], ["y"])]
     size = (row["N"], row["IC"], *row["spatial"])
     constants = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
     infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", size), ("y", None))]
@@ -131,12 +131,12 @@ def kernels(
         session.run(None, feeds)
         session.run(None, feeds)
         events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
-    found: dict[str, list[tuple[str, float]]] = collections.defaultdict(list)
+    by_provider: dict[str, list[tuple[str, float]]] = collections.defaultdict(list)
     for event in events:
         if event["name"].endswith("kernel_time"):
-            found[event["args"]["provider"]].append((event["args"]["op_name"], event["dur"]))
+            by_provider[event["args"]["provider"]].append((event["args"]["op_name"], event["dur"]))
     # those of the second call
-    return {name: some[len(some) // 2 :] for name, some in found.items()}
+    return {name: durations[len(durations) // 2 :] for name, durations in by_provider.items()}
 
 
 def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -171,16 +171,16 @@ def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         begin = clock()
         net = dgo.from_onnx(model).compile()
         created["from_onnx"] = round(clock() - begin, 4)
-        given = [feeds[key] for key in net.input_names]
-        net(*given)
-        runs["from_onnx"] = functools.partial(net, *given)
+        arrays = [feeds[key] for key in net.input_names]
+        net(*arrays)
+        runs["from_onnx"] = functools.partial(net, *arrays)
     except dgo.Error as refused:
         row["from_onnx"] = str(refused).splitlines()[0]
-    found = in_turns(runs, counts(runs, LEAST_SECONDS, clock), within(options.seconds_of_rounds, 6, 25), clock)
-    row["ms"] = {key: round(1e3 * statistics.median(some), 3) for key, some in found.items()}
+    seconds = in_turns(runs, counts(runs, LEAST_SECONDS, clock), within(options.seconds_of_rounds, 6, 25), clock)
+    row["ms"] = {key: round(1e3 * statistics.median(some), 3) for key, some in seconds.items()}
     row["speedup"] = {
-        key: round(statistics.median(b / a for a, b in zip(found["provider"], some, strict=True)), 3)
-        for key, some in found.items()
+        key: round(statistics.median(b / a for a, b in zip(seconds["provider"], some, strict=True)), 3)
+        for key, some in seconds.items()
         if key != "provider"
     }
     return row

@@ -313,7 +313,7 @@ py::object Formula::run(std::vector<Slot>& values) const {
     return stack.pop().boxed();
 }
 
-// What stands for sizes among the arguments of native calls that a trace records: objects of two classes of Python.
+// Finds and replaces sizes and traced objects, of two classes of Python, among arguments of native calls in a trace.
 class Recording {
 public:
     Recording(py::type size, py::type traced) : size_(std::move(size)), traced_(std::move(traced)) {}

@@ -99,23 +99,23 @@ class SessionGraph:
     @once
     def misjudged(self) -> set[str]:
         """The values whose inferred shapes calls contradict: of windows that begin beyond the data, and behind them."""
-        found: set[str] = set()
+        names: set[str] = set()
         for i, (_, kind, _, inputs, implied, outputs, attrs) in enumerate(self.nodes):
-            if not found.isdisjoint((*inputs, *implied)) or (
+            if not names.isdisjoint((*inputs, *implied)) or (
                 kind in _POOLS and attrs.get("ceil_mode") and self._counts(i) not in (None, self.values[outputs[0]][1])
             ):
-                found.update(filter(None, outputs))
-        return found
+                names.update(filter(None, outputs))
+        return names
 
     def _counts(self, number: int) -> tuple[int, ...] | None:
         """Returns the shape of what a pooling makes; None where it is unknown."""
         node = self.node(number)
         shape = self.values[node.inputs[0]][1] or ()
-        known = tuple(dim for dim in shape if dim is not None)
-        if len(known) < len(shape) or not known:
+        sizes = tuple(dim for dim in shape if dim is not None)
+        if len(sizes) < len(shape) or not sizes:
             return None
         try:
-            return known[:2] + windows(node, known[2:], node.attrs["kernel_shape"]).counts
+            return sizes[:2] + windows(node, sizes[2:], node.attrs["kernel_shape"]).counts
         except Error:
             return None
 
