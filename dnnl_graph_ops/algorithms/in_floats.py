@@ -15,7 +15,7 @@ from ..program import elementwise
 from ..program.elementwise import Integers
 from ..program.epilogue import EpilogueOp
 from ..program.program import Buffer, Place, Program, View, array_of, data_of, has_data
-from ..strides import dense_strides
+from ..strides import dense_strides, extent
 
 Array = np.ndarray[Any, Any]
 
@@ -50,8 +50,7 @@ def with_residual_apart(program: Program, problem: ConvProblem, append: Callable
     assert q.residual is not None
     assert q.dst is not None
     residual, result = q.residual, problem.result
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(result.shape, result.strides, strict=True))
-    buffer = program.scratch((extent,), residual.dtype).buffer
+    buffer = program.scratch((extent(result.shape, result.strides),), residual.dtype).buffer
 
     def at_inner(view: View) -> View:
         apart = view.buffer is not result.buffer

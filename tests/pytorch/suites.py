@@ -266,10 +266,10 @@ def _compare(program: Any) -> None:
     for got, want in zip(results.values(), leaves, strict=True):
         # NumPy has no bfloat16
         kinds = (np.float32, torch.float32) if want.dtype is torch.bfloat16 else (got.dtype, want.dtype)
-        made = torch.from_numpy(got.astype(kinds[0]))
+        tensor = torch.from_numpy(got.astype(kinds[0]))
         # sums may be added in another order
         rounding = {"rtol": 1e-4, "atol": 1e-4} if want.dtype is torch.float32 else {}
-        torch.testing.assert_close(made, want.to(kinds[1]), equal_nan=True, check_stride=False, **rounding)
+        torch.testing.assert_close(tensor, want.to(kinds[1]), equal_nan=True, check_stride=False, **rounding)
 
 
 if __name__ == "__main__":
