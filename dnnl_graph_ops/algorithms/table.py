@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 
 from ..convolution.problem import ConvProblem
-from ..cost import fits, nearest
+from ..cost import fits, model, nearest
 from ..cost import integers as cost
 from ..errors import InvalidArgumentError
 from ..ir.env import Env
@@ -144,6 +144,13 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     # estimates of two dtypes compare at one pace
     own, f32 = (fits.pace(env.isa, env.release, name, problem.direction) for name in (dtype, "f32"))
     return lambda a: widely()(a) * own / f32 if a.by_reference(problem, env) else natively(a)
+
+
+def clock(algorithm: Algorithm | None, problem: ConvProblem, env: Env) -> float:
+    """Returns the factor from the algorithm's estimate to seconds on this CPU; prices of integers are in seconds."""
+    if algorithm is None or algorithm.on_integers or not env.engine.on_host:
+        return 1.0
+    return model.clock(problem.direction, env.compute_dtype(problem.floats.dtype), env)
 
 
 def usable(problem: ConvProblem, env: Env, on_integers: bool = False) -> list[Algorithm]:

@@ -108,6 +108,15 @@ def turned(key: fits.Key, direction: str, dtype: str, env: Env) -> float:
     return ours / theirs
 
 
+def clock(direction: str, dtype: str, env: Env) -> float:
+    """Returns the factor from estimates in `dtype` to seconds on this CPU: by `fits.pace`, and its rate in f32."""
+    file, _ = fits.source(env.isa, env.release, dtype)
+    record, slower = env.rates, 1.0
+    if record is not None and file.rates and record is not rates.package().get(file.machine):
+        slower = file.rates[rates.BUILTIN_F32] / record.rates[rates.BUILTIN_F32]
+    return slower / fits.pace(env.isa, env.release, dtype, direction)
+
+
 def functions(problem: ConvProblem, env: Env, by: int) -> float:
     """Returns the seconds of functions such as Tanh among a problem's post-ops.
 

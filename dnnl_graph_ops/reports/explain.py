@@ -10,8 +10,9 @@ from statistics import median
 from typing import Any
 
 from .._core import kernels
+from ..algorithms import choice
+from ..algorithms import table as algorithms
 from ..algorithms.lower import Decision
-from ..algorithms.table import remark
 from ..backends.backend import FusionGroup
 from ..compile.plan import Plan
 from ..compile.specialise import Options, Specialised
@@ -148,7 +149,7 @@ class PartitionReport:
     @property
     def remark(self) -> str:
         """Returns a note on the algorithm, such as how much less accurate than direct sums it is; empty for most."""
-        return remark(self.formulation)
+        return algorithms.remark(self.formulation)
 
     @property
     def scratch_bytes(self) -> int:
@@ -321,7 +322,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             *names_of(group),
             decision.formulation,
             decision.compute,
-            tuple(sorted(decision.candidates, key=itemgetter(1))),
+            tuple(sorted(_candidates(decision, specialised.lowering.env), key=itemgetter(1))),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
             *_estimated_from(group, decision, specialised.lowering.env),
@@ -367,6 +368,17 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     for name in ("wide", "floats", "apart"):
         sums[name] = {op: why for part in parts for op, why in getattr(part, name).items()}
     return replace(parts[0], **sums, untried=next((part.untried for part in parts if part.untried), ""))
+
+
+def _candidates(decision: Decision, env: Env) -> Iterator[tuple[str, float]]:
+    """Yields the algorithms that were compared, with measured seconds, or estimates as seconds on this CPU."""
+    problem = decision.problem
+    if decision.measured or problem is None:
+        yield from decision.candidates
+        return
+    for name, seconds in decision.candidates:
+        clock = algorithms.clock(algorithms.named(name, problem.direction), problem, env)
+        yield name, seconds * choice.scale(problem, env) * clock
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, env: Env) -> tuple[str, str]:

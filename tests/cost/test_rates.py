@@ -1,14 +1,18 @@
 """What weighs dtypes asks the rates of the CPU: bf16 is taken where it pays on this CPU, not where its name stands."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from children import child
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 from dnnl_graph_ops.bench.times import Elsewhere
+from dnnl_graph_ops.cost import fits
+from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.passes.folding.estimates import comparable_seconds
 from dnnl_graph_ops.runtime import cpu, rates
@@ -40,6 +44,31 @@ def test_products_in_bf16_pay_by_the_rates_of_the_cpu(kind):
         gains[machine] = comparable_seconds(node, "f32", env) / comparable_seconds(node, "bf16", env)
     # a layer in bf16 may run on kernels in f32, which convert
     assert gains[SLOW] < 1.2 < 1.3 < gains[FAST], gains
+
+
+def test_estimates_are_told_in_seconds_of_this_cpu():
+    """`clock` turns estimates, whose proportions alone decide, into seconds: the record halves, the seconds double."""
+    zen5 = rates.package()["zen5"]
+    half = replace(zen5, rates={unit: rate / 2 for unit, rate in zen5.rates.items()})
+    own, slow = (Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=record) for record in (zen5, half))
+    implied = fits.package("avx512").rates[rates.BUILTIN_F32]
+    for direction in ("fprop", "dgrad", "wgrad"):
+        pace = fits.pace("avx512_core_bf16", own.release, "f32", direction)
+        assert pace > 1
+        # the constants are this machine's own
+        assert cost.clock(direction, "f32", own) == 1 / pace
+        assert cost.clock(direction, "f32", slow) == pytest.approx(2 * implied / zen5.rates[rates.BUILTIN_F32] / pace)
+
+
+@pytest.mark.choice
+@pytest.mark.constants("avx512_bf16")
+def test_explain_and_algorithms_tell_the_same_seconds():
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 28, 28, 64))
+    net = graph.compile(ops.convolution(x, graph.constant(np.ones((3, 3, 64, 64), "f4")), pads_begin=1, pads_end=1))
+    told = {info.name: info.seconds for info in net.algorithms("convolution_0")}
+    listed = dict(net.explain().groups[0].candidates)
+    assert listed and all(told[name] == pytest.approx(seconds) for name, seconds in listed.items())
 
 
 @pytest.mark.choice
