@@ -41,9 +41,13 @@ def compile_op(
     return _core.Partition.create_with_op(op, engine.kind).compile(list(inputs), [output], engine)
 
 
+def relu_partition(shape: Sequence[int]) -> _core.CompiledPartition:
+    return compile_op(_core.OpKind.relu, [tensor(shape)], tensor(shape))
+
+
 def relu_plan(shape: Sequence[int], *, release_gil: bool = False, threads: int = 0, name: str = "") -> Any:
     """dst = max(src, 0) by the library."""
-    partition = compile_op(_core.OpKind.relu, [tensor(shape)], tensor(shape))
+    partition = relu_partition(shape)
     plan = _core.Executor(default_engine()._native, name)
     src = plan.add_input(*declare(shape))
     dst = plan.add_output(*declare(shape))
