@@ -146,11 +146,9 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     return lambda a: widely()(a) * own / f32 if a.by_reference(problem, env) else natively(a)
 
 
-def clock(algorithm: Algorithm | None, problem: ConvProblem, env: Env) -> float:
-    """Returns the factor from the algorithm's estimate to seconds on this CPU; prices of integers are in seconds."""
-    if algorithm is None or algorithm.on_integers or not env.engine.on_host:
-        return 1.0
-    return model.clock(problem.direction, env.compute_dtype(problem.floats.dtype), env)
+def clock(problem: ConvProblem, env: Env) -> float:
+    """Returns the factor from estimates to seconds on this CPU; prices of integers are in products of f32."""
+    return model.clock(problem.direction, env.compute_dtype(problem.floats.dtype), env) if env.engine.on_host else 1.0
 
 
 def usable(problem: ConvProblem, env: Env, on_integers: bool = False) -> list[Algorithm]:

@@ -192,7 +192,7 @@ def _info(
 ) -> AlgorithmInfo:
     return AlgorithmInfo(
         algorithm.name,
-        seconds * table.clock(algorithm, problem, env),
+        seconds * table.clock(problem, env),
         measured,
         inherent | algorithm.error(problem, env),
         algorithm.deterministic,

@@ -322,7 +322,7 @@ def explain(specialised: Specialised, engine: Engine, options: Options) -> Expla
             *names_of(group),
             decision.formulation,
             decision.compute,
-            tuple(sorted(_candidates(decision, specialised.lowering.env), key=itemgetter(1))),
+            tuple(_candidates(decision, specialised.lowering.env)),
             decision.measured,
             tuple(step for step, part in zip(steps, plan.parts, strict=True) if i in groups_of(part)),
             *_estimated_from(group, decision, specialised.lowering.env),
@@ -370,15 +370,13 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
     return replace(parts[0], **sums, untried=next((part.untried for part in parts if part.untried), ""))
 
 
-def _candidates(decision: Decision, env: Env) -> Iterator[tuple[str, float]]:
-    """Yields the algorithms that were compared, with measured seconds, or estimates as seconds on this CPU."""
-    problem = decision.problem
+def _candidates(decision: Decision, env: Env) -> list[tuple[str, float]]:
+    """Returns the algorithms that were compared, the fastest first, with measured seconds or estimates for this CPU."""
+    problem, found = decision.problem, sorted(decision.candidates, key=itemgetter(1))
     if decision.measured or problem is None:
-        yield from decision.candidates
-        return
-    for name, seconds in decision.candidates:
-        clock = algorithms.clock(algorithms.named(name, problem.direction), problem, env)
-        yield name, seconds * choice.scale(problem, env) * clock
+        return found
+    factor = choice.scale(problem, env) * algorithms.clock(problem, env)
+    return [(name, seconds * factor) for name, seconds in found]
 
 
 def _estimated_from(group: FusionGroup, decision: Decision, env: Env) -> tuple[str, str]:
