@@ -5,7 +5,7 @@
 #include "common/error.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
-#include "kernels/filtering/filter_product.hpp"
+#include "kernels/product/plan.hpp"
 #include "kernels/filtering/gradient_params.hpp"
 #include "kernels/isa.hpp"
 
@@ -84,8 +84,8 @@ FilterTensor dense(const Axes& size, int64_t channels, int dtype) {
 bool is_in_strips(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype) {
     const FilterTensor in = dense(p.in, p.groups * p.in_channels, src_dtype);
     const FilterTensor out = dense(p.out, p.groups * p.out_channels, dst_dtype);
-    return direction == WorkOf::dgrad ? filter_in_strips(p, FilterDirection::dgrad, in, out)
-                                      : filter_in_strips(p, FilterDirection::fprop, out, in);
+    return direction == WorkOf::dgrad ? is_in_strips(p, FilterDirection::dgrad, in, out)
+                                      : is_in_strips(p, FilterDirection::fprop, out, in);
 }
 
 Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype, int threads,

@@ -1,14 +1,13 @@
-// Dgrad and fprop as bf16 products: src and weights in bf16, sums in f32, rounded
-// once. The direct form of filter_product.hpp by other instructions.
+// Dgrad and fprop as bf16 products: src and weights in bf16, sums in f32, rounded once.
 #include <algorithm>
 #include <string>
 
 #include "kernels/declaration.hpp"
-#include "kernels/dot/plan.hpp"
+#include "kernels/dot/pack.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/filtering/filter_product.hpp"
 #include "kernels/product/described.hpp"
-#include "kernels/isa.hpp"
+#include "kernels/product/plan.hpp"
 
 namespace dgo {
 
@@ -19,33 +18,6 @@ void check_bf16(const char* name, int dtype) {
         fail(ErrorKind::invalid_argument, std::string("narrow product: ") + name + " must be bf16");
     }
 }
-
-class Bf16Product final : public ScratchKernel {
-public:
-    Bf16Product(const Joined& joined, FilterDirection direction, int bias_dtype, int threads, const Epilogue& epilogue,
-                const Dot& dot)
-        : dot_(dot), layout_(joined, direction, kBf16Panels, dot, bias_dtype, threads, epilogue) {
-        name = direction == FilterDirection::dgrad ? "bf16_dgrad" : "bf16_fprop";
-        by = dot_name(dot);
-        check_bf16("src", joined.src.dtype);
-        ProductParams& params = layout_.params;
-        arity = (params.has_bias ? 5 : 4) + layout_.epilogue.operands();
-        params.scratch_per_thread = vector_code().dot.bf16.scratch(dot_, params);
-        scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
-    }
-
-    void run(char* const* operands) const override {
-        const ProductParams& params = layout_.params;
-        const char* bias = params.has_bias ? operands[2] : nullptr;
-        char* const* last = operands + arity - 2;
-        const DotCall call{operands[0], operands[1], bias, layout_.epilogue.call(operands + (params.has_bias ? 3 : 2))};
-        vector_code().dot.bf16.run(dot_, params, call, last[0], last[1]);
-    }
-
-private:
-    const Dot& dot_;
-    DotPlan layout_;
-};
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction) {
     return Arrangement(problem, filter_direction(direction), kBf16Panels).packed_size(problem);
@@ -74,8 +46,8 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const Joined joined(p, sides.src, sides.dst);
     const Dot& dot = bf16_sets().of(isa);
     check_tiles(p, dot);
-    if (is_tiled(p)) return filter_product(joined, to, bias_dtype, threads, epilogue, &dot);
-    return std::make_unique<Bf16Product>(joined, to, bias_dtype, threads, epilogue, dot);
+    if (!is_tiled(p)) check_bf16("src", src_dtype);
+    return float_product(joined, to, &dot, bias_dtype, threads, epilogue);
 }
 
 std::pair<std::string, std::string> isa_and_reason() { return bf16_sets().isa_and_reason(); }

@@ -1,9 +1,8 @@
-// The operands of a run of bf16 or 8-bit products.
+// The parameters of results of 8-bit products.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/epilogue/call.hpp"
 #include "kernels/quotient.hpp"
 
 namespace dgo {
@@ -26,20 +25,6 @@ struct Int8Params {
     Int8Residual residual;
     int64_t panel_depth = 0;  // elements of the packed weights for each column
     int64_t pitch = 1;     // bytes of dst from one position to the next
-};
-
-// The operands of a run. `integer` and all after it are for 8 bits only: vectors of all channels, and `sums`, the sum
-// of the elements that each position reads in each group of channels; points (zero points of the weights) and sums may
-// be null.
-struct DotCall {
-    const char *src, *packed, *bias;
-    EpilogueCall epilogue;
-    const Int8Params* integer = nullptr;
-    const float* scales = nullptr;
-    const int32_t* points = nullptr;
-    const int32_t* sums = nullptr;
-    const char* residual = nullptr;  // laid out as dst; null: none
-    const int32_t* totals = nullptr;  // the sum of each column of the packed weights
 };
 
 }  // namespace dgo

@@ -7,7 +7,7 @@
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/dot/gradient_params.hpp"
-#include "kernels/dot/plan.hpp"
+#include "kernels/dot/vtable.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/product/arrangement.hpp"
 #include "kernels/product/described.hpp"

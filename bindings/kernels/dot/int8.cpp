@@ -1,5 +1,5 @@
 // Dgrad or fprop of integers of 8 bits: exact sums in s32, then
-// scales, bias and post-ops in f32, then integers again or f32. The direct form of filter_product.hpp; Winograd
+// scales, bias and post-ops in f32, then integers again or f32. The direct form; Winograd
 // with words, whose transforms are exact where 2^(axes of four points) times every sum fits into s32.
 //
 // src is first made into rows: bytes without a sign or, where an instruction set multiplies words, 16 bits. Positions
@@ -11,9 +11,10 @@
 
 #include "kernels/declaration.hpp"
 #include "kernels/dot/int8.hpp"
-#include "kernels/dot/plan.hpp"
+#include "kernels/dot/pack.hpp"
 #include "kernels/sets.hpp"
 #include "kernels/product/described.hpp"
+#include "kernels/product/plan.hpp"
 #include "kernels/isa.hpp"
 
 namespace dgo {
@@ -31,8 +32,7 @@ int threads_for(int64_t bytes, int threads) {
 
 // Returns the elements of the packed weights for each column.
 int64_t panel_depth(const Arrangement& of, const Dot& dot) {
-    const int64_t depth = panels(dot).depth;
-    return of.layout.segments * (ceil_div(of.rows, depth) * depth);
+    return of.layout.segments * (ceil_div(of.rows, dot.unit) * dot.unit);
 }
 
 class Int8RowsKernel final : public Kernel {
@@ -55,22 +55,20 @@ private:
     const bool has_zero_;
 };
 
-class Int8Product final : public ScratchKernel {
+class Int8Product final : public ProductKernel {
 public:
     Int8Product(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
                 int bias_dtype, int64_t position, int threads, const Epilogue& epilogue, const Dot& dot)
-        : dot_(dot), layout_(joined, direction, panels(dot), dot, bias_dtype, threads, epilogue), how_(how),
+        : ProductKernel(joined, direction, &dot, bias_dtype, threads, epilogue), how_(how),
           src_type_(integer_type(kName, "src", how.src_dtype)),
-          totals_(packed_bytes(kName, layout_.arrangement, joined.problem, dot)) {
+          totals_(packed_bytes(kName, arrangement_, joined.problem, dot)) {
         name = direction == FilterDirection::dgrad ? "int8_dgrad" : "int8_fprop";
-        by = dot_name(dot);
-        ProductParams& params = layout_.params;
-        check_tiles(joined.problem, dot);
-        for (const FilterAxis& axis : layout_.arrangement.layout.axes) integer_.shift += axis.points == 4 ? 1 : 0;
-        params.dst.type = number_type(dst_dtype);
-        params.dst.item = item_size(dst_dtype);
-        integer_.sums = params.dst.type == ElementType::s32;
-        if (integer_.sums && (bias_dtype != 0 || how.has_scale || layout_.epilogue)) {
+        for (const FilterAxis& axis : arrangement_.layout.axes) integer_.shift += axis.points == 4 ? 1 : 0;
+        params_.src.item = dot.item;
+        params_.dst.type = number_type(dst_dtype);
+        params_.dst.item = item_size(dst_dtype);
+        integer_.sums = params_.dst.type == ElementType::s32;
+        if (integer_.sums && (bias_dtype != 0 || how.has_scale || epilogue_)) {
             fail(ErrorKind::invalid_argument, name + ": sums have no scale, bias or post-ops");
         }
         set_results(name, how, dst_dtype, bias_dtype, integer_);
@@ -78,45 +76,44 @@ public:
         const int zero = unsigned_zero(name, how.src_dtype, how.src_zero);
         // rows of words have lost their zero points
         integer_.src_zero = dot.item == 1 ? zero : 0;
-        integer_.panel_depth = panel_depth(layout_.arrangement, dot);
+        integer_.panel_depth = panel_depth(arrangement_, dot);
         if (how.has_points) {
-            check_number(name, "position", position, joined.problem.groups * params.dst.channels, kMostSize);
-            integer_.pitch = position * params.dst.item;
+            check_number(name, "position", position, joined.problem.groups * params_.dst.channels, kMostSize);
+            integer_.pitch = position * params_.dst.item;
             // a run of several positions would need several sums
-            for (TargetGroup& group : layout_.arrangement.groups.groups) group.folded = false;
+            for (TargetGroup& group : arrangement_.groups.groups) group.folded = false;
         }
-        arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params.has_bias ? 1 : 0) +
-                (how.has_points ? 2 : 0) + (how.residual.dtype != 0) + layout_.epilogue.operands();
-        params.scratch_per_thread = code().scratch(dot_, params);
-        scratch_bytes = checked_product(name, {params.scratch_per_thread, params.threads});
+        arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params_.has_bias ? 1 : 0) +
+                (how.has_points ? 2 : 0) + (how.residual.dtype != 0) + epilogue_.operands();
+        const DotCode& code = vector_code().dot;
+        runs(params_.planes > 1 ? code.int8_filtering : code.int8);
     }
 
     void run(char* const* operands) const override {
-        const ProductParams& params = layout_.params;
         Int8Params integer = integer_;
-        DotCall call{operands[0], operands[1], nullptr, {}, &integer};
-        call.totals = reinterpret_cast<const int32_t*>(operands[1] + totals_);
+        ProductCall all{operands[0], operands[1], nullptr, {}, &integer};
+        all.totals = reinterpret_cast<const int32_t*>(operands[1] + totals_);
         char* const* next = operands + 2;
-        if (!integer_.sums) call.scales = reinterpret_cast<const float*>(*next++);
+        if (!integer_.sums) all.scales = reinterpret_cast<const float*>(*next++);
         if (how_.has_scale) integer.src_scale = *reinterpret_cast<const float*>(*next++);
         if (how_.has_zero) {
             const int32_t zero = zero_at(*next++, src_type_) + sign_shift(src_type_);
-            if (dot_.item == 1) integer.src_zero = zero;
+            if (params_.dot->item == 1) integer.src_zero = zero;
         }
-        if (params.has_bias) call.bias = *next++;
+        if (params_.has_bias) all.bias = *next++;
         if (how_.has_points) {
-            call.points = reinterpret_cast<const int32_t*>(*next++);
-            call.sums = reinterpret_cast<const int32_t*>(*next++);
+            all.points = reinterpret_cast<const int32_t*>(*next++);
+            all.sums = reinterpret_cast<const int32_t*>(*next++);
         }
-        if (how_.residual.dtype != 0) call.residual = *next++;
-        call.epilogue = layout_.epilogue.call(next);
-        code().run(dot_, params, call, operands[arity - 2], operands[arity - 1]);
+        if (how_.residual.dtype != 0) all.residual = *next++;
+        all.epilogue = epilogue_.call(next);
+        call(all, operands);
     }
 
 private:
     void set_residual(const Residual& residual) {
-        const ElementType type = integer_type(name, "residual", residual.dtype), to = layout_.params.dst.type;
-        if (layout_.epilogue || (to != ElementType::s8 && to != ElementType::u8)) {
+        const ElementType type = integer_type(name, "residual", residual.dtype), to = params_.dst.type;
+        if (epilogue_ || (to != ElementType::s8 && to != ElementType::u8)) {
             fail(ErrorKind::invalid_argument, name + ": a residual needs a dst of s8 or u8, without post-ops");
         }
         const Quotient inner = checked_quotient(name, "inner", residual.inner_scale, residual.inner_zero,
@@ -126,13 +123,6 @@ private:
                              static_cast<float>(residual.scale)};
     }
 
-    const DotProducts& code() const {
-        const DotCode& of = vector_code().dot;
-        return layout_.params.planes > 1 ? of.int8_filtering : of.int8;
-    }
-
-    const Dot& dot_;
-    DotPlan layout_;
     Int8Params integer_;
     const IntegerQuantization how_;
     const ElementType src_type_;
@@ -154,14 +144,14 @@ std::tuple<int64_t, int64_t, bool> layout_of(int64_t channels, int dtype, const 
 
 int64_t packed_size(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
-    const Arrangement of(problem, filter_direction(direction), panels(dot));
+    const Arrangement of(problem, filter_direction(direction), panels(&dot));
     return packed_bytes(kName, of, problem, dot) +
            of.packed_size(problem) / panel_depth(of, dot) * 4;  // a total of each
 }
 
 Bytes packing(const FilterProblem& problem, const std::string& direction, const std::string& isa) {
     const Dot& dot = int8_sets().of(isa);
-    return {dot.isa + Arrangement(problem, filter_direction(direction), panels(dot)).packing(problem)};
+    return {dot.isa + Arrangement(problem, filter_direction(direction), panels(&dot)).packing(problem)};
 }
 
 bool pack_subtracts(const std::string& isa) { return int8_sets().of(isa).item == 2; }
@@ -214,8 +204,9 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
                             inner_zero,     inner_low,      inner_high};
     const IntegerQuantization how{src_dtype, src_zero,   dst_scale, dst_zero, dst_low,
                                   dst_high,  has_points, has_scale, has_zero, residual};
-    return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, position, threads, epilogue,
-                                         int8_sets().of(isa));
+    const Dot& dot = int8_sets().of(isa);
+    check_tiles(p, dot);
+    return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, position, threads, epilogue, dot);
 }
 
 std::pair<std::string, std::string> isa_and_reason() { return int8_sets().isa_and_reason(); }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/dot/call.hpp"
+#include "kernels/element_type.hpp"
 
 namespace dgo {
 

@@ -1,8 +1,10 @@
 #include <omp.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
-#include "kernels/dot/plan.hpp"
+#include "kernels/dot/pack.hpp"
 #include "kernels/isa.hpp"
 
 namespace dgo {
@@ -14,7 +16,7 @@ class DotPack final : public Kernel {
 public:
     DotPack(const char* of, const Dot& dot, const FilterProblem& problem, FilterDirection direction,
             const FilterWeights& weights, ElementType type, int threads, int64_t channels, bool has_points)
-        : dot_(dot), arrangement_(problem, direction, panels(dot)), has_points_(has_points) {
+        : dot_(dot), arrangement_(problem, direction, panels(&dot)), has_points_(has_points) {
         name = of;
         arity = has_points ? 3 : 2;
         check_tiles(problem, dot);
@@ -79,8 +81,6 @@ private:
 
 }  // namespace
 
-PanelSizes panels(const Dot& dot) { return {kDotColumns, 64, dot.unit}; }
-
 int64_t packed_bytes(const std::string& name, const Arrangement& of, const FilterProblem& problem, const Dot& dot) {
     return ceil_div(checked_product(name, {of.packed_size(problem), dot.item}), 64) * 64;
 }
@@ -89,6 +89,22 @@ std::unique_ptr<Kernel> dot_pack(const char* name, const Dot& dot, const FilterP
                                  FilterDirection direction, const FilterWeights& weights, ElementType type, int threads,
                                  int64_t channels, bool has_points) {
     return std::make_unique<DotPack>(name, dot, problem, direction, weights, type, threads, channels, has_points);
+}
+
+bool is_tiled(const FilterProblem& problem) {
+    return std::any_of(problem.tile.axis, problem.tile.axis + kFilterAxes, [](int64_t tile) { return tile > 1; });
+}
+
+void check_tiles(const FilterProblem& problem, const Dot& dot) {
+    for (int64_t tile : problem.tile.axis) {
+        if (tile > kLargeTile) {
+            fail(ErrorKind::invalid_argument, "narrow product: tiles have up to 3 results; set tile to 3 or less");
+        }
+    }
+    if (is_tiled(problem) && dot.item != 2) {
+        fail(ErrorKind::invalid_argument,
+             std::string("integer product: ") + dot.isa + " has the direct form only; set tile to 1");
+    }
 }
 
 }  // namespace dgo

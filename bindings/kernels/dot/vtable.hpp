@@ -47,12 +47,6 @@ struct Int8Positions {
     bool joined = false;  // positions follow each other, in sums and in dst; scales and bias begin again after the last
 };
 
-// The products of one type of operands by one algorithm. scratch returns bytes per thread.
-struct DotProducts {
-    int64_t (*scratch)(const Dot& dot, const ProductParams& params);
-    void (*run)(const Dot& dot, const ProductParams& params, const DotCall& call, char* scratch, char* dst);
-};
-
 struct DotGradient {
     int64_t (*scratch)(const Bf16GradientParams& params);  // bytes per thread
     int64_t (*sums)(const Bf16GradientParams& params);  // bytes of all sums, where the steps have parts
@@ -60,7 +54,7 @@ struct DotGradient {
 };
 
 struct DotCode {
-    const DotProducts &bf16, &int8, &int8_filtering;
+    const ProductCode &bf16, &int8, &int8_filtering;
     const DotGradient& gradient;
     // Packs weights. points: zero points of all out channels, subtracted here where 8 bits become 16, else null;
     // totals: the sum of each column of 8 bits.

@@ -34,13 +34,10 @@ struct FilterCode {
     int64_t panel;  // columns of a packed panel
     int64_t rows;  // rows of a register tile
     int64_t chunk;  // columns of a task step
-    int64_t (*products_scratch)(const ProductParams& params);  // bytes per thread
-    int64_t (*products_shared)(const ProductParams& params);  // bytes before those of the threads
+    const ProductCode& products;
     int64_t (*gradient_scratch)(const GradientParams& params);
     int64_t (*gradient_sums)(const GradientParams& params);  // bytes of all accumulators
     int64_t (*pack_scratch)(const PackParams& params);  // floats per thread
-    void (*products)(const ProductParams& params, const char* src, const char* packed, const char* bias,
-                     EpilogueCall epilogue, char* scratch, char* dst);
     void (*pack)(const PackParams& params, const char* weights, float* scratch, char* packed);
     void (*gradient)(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);
 };

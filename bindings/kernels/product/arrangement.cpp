@@ -142,6 +142,10 @@ PanelSizes filter_panels() {
     return {code.panel, code.chunk, 1};
 }
 
+PanelSizes panels(const Dot* dot) {
+    return dot == nullptr ? filter_panels() : PanelSizes{kDotColumns, kBf16Panels.chunk, dot->unit};
+}
+
 double padded(int64_t products, int64_t columns, const PanelSizes& of) {
     const auto panels = static_cast<double>(round_up(columns, of.columns));
     return static_cast<double>(products) * panels / static_cast<double>(std::max<int64_t>(1, columns));

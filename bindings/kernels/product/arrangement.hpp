@@ -1,6 +1,7 @@
 // The arrangement of packed weights, on which packing and products of an instruction set agree, and views of the tensors.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct PanelSizes {
 };
 PanelSizes filter_panels();  // the sizes of this process's vector code
 constexpr PanelSizes kBf16Panels{kDotColumns, 64, kBf16Unit};
+// Returns the sizes of a set, or of f32 for null.
+PanelSizes panels(const Dot* dot);
+
+// Returns a count of multiplications as an integer, bounded.
+inline int64_t bounded(double count) { return static_cast<int64_t>(std::min(count, 1e18)); }
 
 // Returns `products` on `columns` columns together with the products that only fill up panels.
 double padded(int64_t products, int64_t columns, const PanelSizes& of);
@@ -69,13 +75,6 @@ private:
         : src(image(from, of.rows, dgrad ? p.in : p.out, of.layout.src_step, of.layout.src_first)),
           dst(image(to, of.columns, dgrad ? p.out : p.in, of.layout.dst_step, of.layout.dst_first)) {}
 };
-
-// Returns all parameters but the tasks, `dot` and the activation.
-ProductParams product_params(const FilterProblem& problem, const Arrangement& of, const Images& images, int bias_dtype,
-                             int threads);
-
-// Shares tiles out into tasks; returns the number of multiplications.
-int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement);
 
 // A layer and its tensors with axes of one tap joined to one axis where their positions follow each other in both
 // tensors.

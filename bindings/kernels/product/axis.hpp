@@ -1,4 +1,4 @@
-// How each axis of a transposed convolution becomes windows, filters and results; the geometry of filter_product.hpp.
+// How each axis of a transposed convolution becomes windows, filters and results; the geometry of products.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ constexpr int64_t kRunStep = 64;  // parts of a run begin at a multiple: the las
 
 // Dgrad and fprop: dst tiles = inverse(transform(src windows) * packed).
 struct ProductParams {
-    const Dot* dot;  // products of bf16; null: of f32
+    const Dot* dot;  // the set that multiplies bf16 or 8 bits; null: f32
     FilterImage src, dst;
     int64_t batch, channel_groups;
     Axes points, outputs;  // per axis
@@ -66,6 +66,29 @@ struct ProductParams {
     ElementType bias_type;
     bool has_bias;
     FusedActivation activation;  // all of the post-ops, where sums are finished in registers; else nothing
+};
+
+struct Int8Params;
+
+// The operands of a run. `integer` and all after it are for 8 bits only: vectors of all channels, and `sums`, the sum
+// of the elements that each position reads in each group of channels; points (zero points of the weights) and sums may
+// be null.
+struct ProductCall {
+    const char *src, *packed, *bias;
+    EpilogueCall epilogue;
+    const Int8Params* integer = nullptr;
+    const float* scales = nullptr;
+    const int32_t* points = nullptr;
+    const int32_t* sums = nullptr;
+    const char* residual = nullptr;  // laid out as dst; null: none
+    const int32_t* totals = nullptr;  // the sum of each column of the packed weights
+};
+
+// The products of one type of operands by one algorithm.
+struct ProductCode {
+    int64_t (*scratch)(const ProductParams& params);  // bytes of a thread
+    int64_t (*shared)(const ProductParams& params);  // bytes before those of the threads; null: none
+    void (*run)(const ProductParams& params, const ProductCall& call, char* scratch, char* dst);
 };
 
 // The tap that position j of a filter holds, or -1: tap[axis][(segment * targets + target) * length + j].

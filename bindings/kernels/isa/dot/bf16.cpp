@@ -11,12 +11,12 @@ struct Bf16Finish {
 
     const Dot& dot;
     const ProductParams& params;
-    const DotCall& call;
+    const ProductCall& call;
     int64_t group = 0, run = params.dst.run;
     float* bias = nullptr;  // [group][run]
 
-    Bf16Finish(const Dot& with, const ProductParams& of, const DotCall& operands, const char*)
-        : dot(with), params(of), call(operands) {}
+    Bf16Finish(const ProductParams& of, const ProductCall& operands, const char*)
+        : dot(*of.dot), params(of), call(operands) {}
 
     void carve(ScratchCarver& carver) { bias = carver.take(params.channel_groups * run); }
 
@@ -54,6 +54,6 @@ struct Bf16Finish {
 
 }  // namespace
 
-const DotProducts kBf16Products = kProductsOf<Products<Bf16Finish>>;
+const ProductCode kBf16Products = kProductsOf<Products<Bf16Finish>>;
 
 }  // namespace dgo::DGO_ISA

@@ -9,7 +9,7 @@ namespace dgo::DGO_ISA {
 
 DGO_INLINE int64_t unit_bytes(const Dot& dot) { return kDotColumns * dot.unit * dot.item; }
 
-extern const DotProducts kBf16Products, kInt8Products, kInt8Filtering;
+extern const ProductCode kBf16Products, kInt8Products, kInt8Filtering;
 extern const DotGradient kBf16Gradient;
 void run_dot_pack(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,
                   int32_t* totals);

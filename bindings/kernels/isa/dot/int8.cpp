@@ -3,7 +3,7 @@
 
 namespace dgo::DGO_ISA {
 
-const DotProducts kInt8Products = kProductsOf<Products<Int8Finish>>;
+const ProductCode kInt8Products = kProductsOf<Products<Int8Finish>>;
 
 void run_int8_positions(const Int8Positions& positions, bool scale, bool round) {
     const Int8Positions of = positions;  // a copy, which no store changes

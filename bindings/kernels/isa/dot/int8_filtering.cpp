@@ -36,8 +36,8 @@ constexpr Table<Transform::output, SumsFn, PutSums, false> kOutputs;
 // One thread's products.
 class Int8Filtering {
 public:
-    Int8Filtering(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst)
-        : params_(params), call_(call), finish_(dot, params, call, dst),
+    Int8Filtering(const ProductParams& params, const ProductCall& call, char* memory, char* dst)
+        : params_(params), call_(call), finish_(params, call, dst),
           epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels) {
         scratch_ = divide(params, memory);
         scratch_bytes = scratch_.bytes;
@@ -122,7 +122,7 @@ private:
     }
 
     const ProductParams& params_;
-    const DotCall& call_;
+    const ProductCall& call_;
     Int8Finish finish_;
     EpilogueRows epilogue_;
     ProductScratch scratch_;
@@ -130,6 +130,6 @@ private:
 
 }  // namespace
 
-const DotProducts kInt8Filtering = kProductsOf<Int8Filtering>;
+const ProductCode kInt8Filtering = kProductsOf<Int8Filtering>;
 
 }  // namespace dgo::DGO_ISA

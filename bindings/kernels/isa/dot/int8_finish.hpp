@@ -164,7 +164,7 @@ struct Int8Finish {
     int filling = 0;
     int64_t group = 0;
 
-    Int8Finish(const Dot&, const ProductParams& of, const DotCall& operands, const char* to)
+    Int8Finish(const ProductParams& of, const ProductCall& operands, const char* to)
         : params(of), call(operands), dst(to) {}
 
     void carve(ScratchCarver& carver) {
@@ -297,7 +297,7 @@ private:
     }
 
     const ProductParams& params;
-    const DotCall& call;
+    const ProductCall& call;
     const char* dst;
     int64_t run = params.dst.run, group_totals = 0;
     float *scales_, *bias_;  // [group][run]

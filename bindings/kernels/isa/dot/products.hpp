@@ -6,7 +6,7 @@
 #include <omp.h>
 
 #include "kernels/isa/dot/code.hpp"
-#include "kernels/isa/product/scratch.hpp"
+#include "kernels/isa/product/planes.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -33,8 +33,8 @@ class Products {
 public:
     using Sum = typename Finish::Sum;
 
-    Products(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst)
-        : finish_(dot, params, call, dst), dot_(dot), params_(params),
+    Products(const ProductParams& params, const ProductCall& call, char* memory, char* dst)
+        : finish_(params, call, dst), dot_(*params.dot), params_(params),
           epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
           has_epilogue_(call.epilogue.params != nullptr) {
         ScratchCarver carver(memory);
@@ -66,21 +66,14 @@ public:
         src += g * params_.src.channels * dot_.item;
         packed += g * params_.packed * dot_.item;
         dst += g * params_.dst.channels * params_.dst.item;
-        task %= params_.tasks;
-        const TargetGroup* group = params_.groups;
-        while (task >= group->first_task + group->blocks * group->parts) ++group;
-        task -= group->first_task;
-        const int64_t tiles = params_.batch * group->tiles[0] * group->tiles[1] * group->tiles[2];
-        const int64_t block = task / group->parts, part = task % group->parts;
-        const int64_t blocks = ceil_div(tiles, kDotBlockRows);
-        const int64_t first = blocks * block / group->blocks * kDotBlockRows;
-        const int64_t count = smaller(blocks * (block + 1) / group->blocks * kDotBlockRows, tiles) - first;
-        const int64_t all = group_columns(params_, *group), panels = ceil_div(all, kDotColumns);
-        const int64_t begin = panels * part / group->parts * kDotColumns;
-        const int64_t end = smaller(panels * (part + 1) / group->parts * kDotColumns, all);
-        find_rows(*group, first, count, src);
-        write_columns(group->folded ? params_.dst : unfolded(params_.dst), *group, first, count, begin, end,
-                      packed + group->packed * dot_.item, dst);
+        const TaskBlock at(params_, task % params_.tasks, kDotBlockRows);
+        const TargetGroup& group = *at.group;
+        const int64_t all = group_columns(params_, group), panels = ceil_div(all, kDotColumns);
+        const int64_t begin = panels * at.part / group.parts * kDotColumns;
+        const int64_t end = smaller(panels * (at.part + 1) / group.parts * kDotColumns, all);
+        find_rows(group, at.first, at.count, src);
+        write_columns(group.folded ? params_.dst : unfolded(params_.dst), group, at.first, at.count, begin, end,
+                      packed + group.packed * dot_.item, dst);
     }
 
     int64_t scratch_bytes;
@@ -299,17 +292,17 @@ private:
 };
 
 template <class Worker>
-int64_t products_scratch_of(const Dot& dot, const ProductParams& params) {
-    return Worker(dot, params, {}, nullptr, nullptr).scratch_bytes;
+int64_t products_scratch_of(const ProductParams& params) {
+    return Worker(params, {}, nullptr, nullptr).scratch_bytes;
 }
 
 template <class Worker>
-void run_products_of(const Dot& dot, const ProductParams& params, const DotCall& call, char* memory, char* dst) {
+void run_products_of(const ProductParams& params, const ProductCall& call, char* memory, char* dst) {
 #pragma omp parallel num_threads(params.threads)
     {
-        Worker products(dot, params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
+        Worker products(params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
         products.prepare();
-        const DotThread thread(&dot);
+        const DotThread thread(params.dot);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             products.run(task, call.src, call.packed, dst);
@@ -319,7 +312,7 @@ void run_products_of(const Dot& dot, const ProductParams& params, const DotCall&
 
 // Worker: the products of one thread, an instance of `Products`.
 template <class Worker>
-constexpr DotProducts kProductsOf = {products_scratch_of<Worker>, run_products_of<Worker>};
+constexpr ProductCode kProductsOf = {products_scratch_of<Worker>, nullptr, run_products_of<Worker>};
 
 }  // namespace
 }  // namespace dgo::DGO_ISA

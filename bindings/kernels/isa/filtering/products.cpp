@@ -5,6 +5,7 @@
 #include "kernels/isa/product/thread.hpp"
 #include "kernels/isa/product/planes.hpp"
 #include "kernels/isa/filtering/product_strips.hpp"
+#include "kernels/isa/filtering/vtable.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -349,24 +350,22 @@ void run_stages(const ProductParams& params, const TargetGroup& group, const cha
     }
 }
 
-}  // namespace
-
 int64_t products_scratch(const ProductParams& params) { return divide(params, nullptr).bytes; }
 
 int64_t products_shared(const ProductParams& params) { return SharedTiles(params, nullptr).bytes; }
 
-void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
-                  EpilogueCall epilogue, char* memory, char* dst) {
+void run_products(const ProductParams& params, const ProductCall& call, char* memory, char* dst) {
+    const char *src = call.src, *packed = call.packed;
     const SharedTiles shared(params, memory);
     memory += shared.bytes;
 #pragma omp parallel num_threads(params.threads)
     {
         const DotThread thread(params.dot);
         ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
-        EpilogueRows rows(epilogue, dst, params.dst.item, params.dst.channels);
-        if (epilogue.params != nullptr) scratch.epilogue = &rows;
+        EpilogueRows rows(call.epilogue, dst, params.dst.item, params.dst.channels);
+        if (call.epilogue.params != nullptr) scratch.epilogue = &rows;
         const int64_t size = params.batch * params.dst.batch_stride * params.dst.item;
-        const Beside beside(epilogue, dst, size > kReachedBytes);
+        const Beside beside(call.epilogue, dst, size > kReachedBytes);
         scratch.beside = &beside;
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
@@ -378,7 +377,7 @@ void run_products(const ProductParams& params, const char* src, const char* pack
             __builtin_memset(scratch.left, 0, static_cast<size_t>(left_floats(params)) * sizeof(float));
         }
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
-        widen_bias(params, bias, scratch.bias);
+        widen_bias(params, call.bias, scratch.bias);
         for (int64_t g = 0; params.shared > 0 && g < params.group_count; ++g) {
             run_stages(params, params.groups[g], src, packed, scratch.bias, dst, shared, scratch);
         }
@@ -392,5 +391,9 @@ void run_products(const ProductParams& params, const char* src, const char* pack
         }
     }
 }
+
+}  // namespace
+
+const ProductCode kFloatProducts = {products_scratch, products_shared, run_products};
 
 }  // namespace dgo::DGO_ISA

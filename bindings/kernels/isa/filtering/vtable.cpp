@@ -5,8 +5,8 @@
 namespace dgo::DGO_ISA {
 
 const FilterCode kFilterCode = {
-    kPanel,        kTileRows,    kFilterChunk, products_scratch, products_shared, gradient_scratch,
-    gradient_sums, pack_scratch, run_products, run_pack,         run_gradient,
+    kPanel,        kTileRows,    kFilterChunk, kFloatProducts, gradient_scratch,
+    gradient_sums, pack_scratch, run_pack,     run_gradient,
 };
 
 }  // namespace dgo::DGO_ISA

@@ -6,12 +6,9 @@
 
 namespace dgo::DGO_ISA {
 
-int64_t products_scratch(const ProductParams& params);
-int64_t products_shared(const ProductParams& params);
+extern const ProductCode kFloatProducts;
 int64_t gradient_scratch(const GradientParams& params);
 int64_t gradient_sums(const GradientParams& params);
-void run_products(const ProductParams& params, const char* src, const char* packed, const char* bias,
-                  EpilogueCall epilogue, char* scratch, char* dst);
 int64_t pack_scratch(const PackParams& params);
 void run_pack(const PackParams& params, const char* weights, float* scratch, char* packed);
 void run_gradient(const GradientParams& params, const char* src, const char* diff, char* scratch, char* weights);

@@ -1,4 +1,4 @@
-// The plan of products in bf16 and in 8 bits: the part that does not depend on the type.
+// The packing of weights of bf16 and 8 bits.
 #pragma once
 
 #include <memory>
@@ -6,23 +6,8 @@
 
 #include "kernels/kernel.hpp"
 #include "kernels/product/arrangement.hpp"
-#include "kernels/dot/vtable.hpp"
-#include "kernels/epilogue/epilogue.hpp"
 
 namespace dgo {
-
-struct DotPlan {
-    Arrangement arrangement;
-    FittedEpilogue epilogue;
-    ProductParams params{};
-
-    DotPlan(const Joined& joined, FilterDirection direction, const PanelSizes& panels, const Dot& dot, int bias_dtype,
-            int threads, const Epilogue& epilogue);
-    DotPlan(const DotPlan&) = delete;
-    DotPlan& operator=(const DotPlan&) = delete;
-};
-
-PanelSizes panels(const Dot& dot);
 
 // Returns a tensor or weights with the dtype f32: the geometry of f32 knows no integers.
 template <class T>
