@@ -18,6 +18,7 @@ void bind_threads(py::module_& m);
 void bind_dlpack(py::module_& m);
 void bind_lent(py::module_& m);
 void bind_kernels(py::module_& m);
+void bind_size(py::module_& m);
 void bind_formula(py::module_& m);
 void bind_buffer(py::module_& m);
 void bind_device_array(py::module_& m);
@@ -61,6 +62,7 @@ PYBIND11_MODULE(_core_of_main, m) {
     dgo::bind_dlpack(m);
     dgo::bind_lent(m);
     dgo::bind_kernels(m);
+    dgo::bind_size(m);
     dgo::bind_formula(m);
     dgo::bind_buffer(m);
     dgo::bind_device_array(m);

@@ -578,10 +578,66 @@ def lent_array(tensor: object) -> np.ndarray[Any, Any] | None:
     None where the memory does not hold its elements.
     """
 
+class Size:
+    """A polynomial of the atoms of a trace, and its value in the trace."""
+
+    @property
+    def value(self) -> int:
+        """The value in the trace, without a condition."""
+    @property
+    def number(self) -> int:
+        """The number in the trace."""
+    @property
+    def trace(self) -> Any:
+        """The trace."""
+    def __getattr__(self, name: str) -> Any: ...
+    def __index__(self) -> int: ...
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __neg__(self) -> Any: ...
+    def __abs__(self) -> Any: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __radd__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __rsub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __floordiv__(self, other: Any) -> Any: ...
+    def __rfloordiv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __rmod__(self, other: Any) -> Any: ...
+    def __lt__(self, other: Any) -> bool: ...
+    def __le__(self, other: Any) -> bool: ...
+    def __gt__(self, other: Any) -> bool: ...
+    def __ge__(self, other: Any) -> bool: ...
+
+class SizeTrace:
+    """Sizes that follow from unknown dims, and the conditions under which all answers about them hold."""
+
+    def __init__(self) -> None: ...
+    def close(self) -> None:
+        """From here on, answers add no conditions."""
+    def dim(self, value: int, least: int, most: int) -> Size:
+        """An unknown dim with its value in this trace, and its range in all dims that the trace is for."""
+    def bounds(self, size: Size) -> tuple[int, int]:
+        """The least and the largest value for all dims in the trace's range."""
+    def total(self, sizes: Sequence[Any]) -> Any:
+        """The sum."""
+    def is_multiple(self, a: Size | int, b: Size) -> bool:
+        """Whether a is a multiple of b for all dims, where b is one product of atoms."""
+    def atom_of(self, size: Size) -> int:
+        """The number of the atom that a size consists of."""
+    def answers(self) -> list[tuple[Any, str, Any]]:
+        """The conditions, in the order in which they were met: sizes that are below 0 or equal 0, or not."""
+    def begin_apart(self) -> None:
+        """Conditions are apart from here on, and answers given again."""
+    def end_apart(self) -> list[tuple[Any, str, Any]]:
+        """The conditions since `begin_apart`."""
+
 class Recording:
     """What a trace knows of arguments: sizes, and objects that calls returned."""
 
-    def __init__(self, size: type[Any], traced: type[Any]) -> None: ...
+    def __init__(self, traced: type[Any]) -> None: ...
     def frozen(self, value: Any) -> Any:
         """A key of arguments, in which sizes are their numbers."""
     def plain(self, value: Any) -> Any:
@@ -596,6 +652,17 @@ class Formula:
         """Raises InvalidArgumentError for code that is no program."""
     def __call__(self, dims: Sequence[int]) -> Any:
         """The result for these dims; None where a condition does not hold, or a number has more than 64 bits."""
+    @staticmethod
+    def written(
+        trace: SizeTrace,
+        dims: Sequence[Size],
+        conditions: Sequence[tuple[Any, str, Any]],
+        result: Any,
+        made_by: dict[int, tuple[Any, str]],
+        traced: type[Any],
+        functions: Any,
+    ) -> Formula:
+        """The function of dims that returns what a trace returned, or None where a condition does not hold."""
     @staticmethod
     def ops() -> dict[str, int]:
         """The numbers of the code's instructions, by name."""

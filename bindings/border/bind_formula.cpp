@@ -1,8 +1,11 @@
-// Formulas of sizes, which symbolic/formula.py writes: programs on a stack of integers and Python objects.
+// Formulas of sizes: programs on a stack of integers and Python objects, and how a trace becomes one.
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include "border/size.hpp"
 #include "common/error.hpp"
 
 namespace py = pybind11;
@@ -313,83 +317,221 @@ py::object Formula::run(std::vector<Slot>& values) const {
     return stack.pop().boxed();
 }
 
-// Finds and replaces sizes and traced objects, of two classes of Python, among arguments of native calls in a trace.
-class Recording {
+// Writes a program: each atom, size and native call of a trace is computed once, before the first use.
+class Writer {
 public:
-    Recording(py::type size, py::type traced) : size_(std::move(size)), traced_(std::move(traced)) {}
-
-    // A key of arguments, in which sizes are their numbers in the trace.
-    py::object frozen(py::handle value) const {
-        if (is(value, size_)) return py::make_tuple(size_, value.attr(number_));
-        if (is(value, traced_)) return py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(value.ptr()));
-        if (!PyTuple_Check(value.ptr()) && !PyList_CheckExact(value.ptr()))
-            return py::reinterpret_borrow<py::object>(value);
-        return mapped(value, true, [&](py::handle item) { return frozen(item); });
+    // made_by: native objects and names of their attributes, by atoms. traced: the class of objects that calls returned.
+    // functions: what the names of calls name.
+    Writer(SizeTrace& trace, const std::vector<py::object>& dims, const py::dict& made_by, py::object traced,
+           py::object functions)
+        : trace_(trace), made_by_(made_by), traced_(std::move(traced)), functions_(std::move(functions)) {
+        for (const py::object& dim : dims) atoms_[only_atom(as_size(dim.ptr())->number)] = kept_++;
     }
 
-    // Arguments with the values that sizes and objects have in the trace, in tuples and lists.
-    py::object plain(py::handle value) const {
-        if (is(value, size_) || is(value, traced_)) return value.attr(value_);
-        if (!PyTuple_CheckExact(value.ptr()) && !PyList_CheckExact(value.ptr())) {
-            return py::reinterpret_borrow<py::object>(value);
+    void require(const py::tuple& condition) {
+        const py::object operand = condition[0], how = condition[1], holds = condition[2];
+        if (PyTuple_Check(operand.ptr())) {
+            const py::tuple pair = operand;
+            emit({kValue, call(pair[0])});
+            if (py::len(pair[1])) emit({kAttribute, constant(pair[1])});
+            push(holds);
+            emit({kEqual});
+        } else {
+            push(operand);
+            emit({how.cast<std::string>() == "<" ? kBelow : kZero, holds.cast<bool>() ? 1 : 0});
         }
-        return mapped(value, false, [&](py::handle item) { return plain(item); });
     }
 
-    // The first size or traced object among arguments; None where they have none.
-    py::object first(py::handle value) const {
-        if (is(value, size_) || is(value, traced_)) return py::reinterpret_borrow<py::object>(value);
-        if (PyTuple_Check(value.ptr()) || PyList_CheckExact(value.ptr())) {
-            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value.ptr()); ++i) {
-                py::object item = first(PySequence_Fast_GET_ITEM(value.ptr(), i));
-                if (!item.is_none()) return item;
-            }
-        }
-        return py::none();
+    // Whether a condition depends on a native call, which takes longer than numbers.
+    bool calls(py::handle operand) {
+        SizeObject* const size = as_size(operand.ptr());
+        return size ? calls(size->size()) : PyTuple_Check(operand.ptr()) != 0;
     }
+
+    // Leaves a value on top of the stack; a list becomes a tuple of it if `tuples`.
+    void push(py::handle value, bool tuples = false) {
+        PyObject* const object = value.ptr();
+        const bool list = PyList_CheckExact(object);
+        if (SizeObject* const size = as_size(object)) {
+            emit({kValue, this->size(size->number)});
+        } else if (is_traced(value)) {
+            emit({kValue, call(value)});
+        } else if (list || (PyTuple_CheckExact(object) && !are_ints(value))) {
+            const Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+            for (Py_ssize_t i = 0; i < count; ++i) push(PySequence_Fast_GET_ITEM(object, i), tuples);
+            emit({list && !tuples ? kList : kTuple, count});
+        } else {
+            emit({kConstant, constant(value)});
+        }
+    }
+
+    Formula formula(std::size_t dims) { return {dims, std::move(code_), py::tuple(constants_)}; }
 
 private:
-    static bool is(py::handle value, const py::object& type) {
-        return reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) == type.ptr();
+    void emit(std::initializer_list<std::int64_t> code) { code_.insert(code_.end(), code); }
+
+    std::int64_t keep() {
+        emit({kKeep});
+        return kept_++;
     }
 
-    // Itself where no item changes, but a tuple of a list if `tuples`.
-    template <typename Map>
-    static py::object mapped(py::handle value, bool tuples, const Map& map) {
-        const bool list = PyList_CheckExact(value.ptr());
-        const Py_ssize_t size = PySequence_Fast_GET_SIZE(value.ptr());
-        py::tuple items(size);
-        bool changed = false;
-        for (Py_ssize_t i = 0; i < size; ++i) {
-            PyObject* const before = PySequence_Fast_GET_ITEM(value.ptr(), i);
-            py::object item = map(before);
-            changed = changed || item.ptr() != before;
-            PyTuple_SET_ITEM(items.ptr(), i, item.release().ptr());
+    bool is_traced(py::handle value) const {
+        return reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())) == traced_.ptr();
+    }
+
+    static bool are_ints(py::handle tuple) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.ptr()); ++i)
+            if (!PyLong_CheckExact(PyTuple_GET_ITEM(tuple.ptr(), i))) return false;
+        return true;
+    }
+
+    int only_atom(int size) const { return trace_.atoms_of(trace_.terms(size).at(0).first).at(0); }
+
+    bool calls(Size size) {
+        if (!size.varies()) return false;
+        const auto known = calls_.find(size.number);
+        if (known != calls_.end()) return known->second;
+        bool any = false;
+        for (const auto& term : trace_.terms(size.number)) {
+            for (const int number : trace_.atoms_of(term.first)) {
+                const auto& atom = trace_.atom(number);
+                any = any || (atom.is_quotient ? calls(atom.a) || calls(atom.b) : made_by_.contains(number));
+            }
         }
-        if (list && !tuples) return py::list(std::move(items));
-        if (!changed && !list) return py::reinterpret_borrow<py::object>(value);
-        return std::move(items);
+        return calls_[size.number] = any;
     }
 
-    py::object size_, traced_;
-    py::str number_{"number"}, value_{"value"};
+    std::int64_t constant(py::handle value) {
+        // equal numbers of several types are several constants
+        PyObject* const object = value.ptr();
+        const bool by_value = PyLong_CheckExact(object) || PyUnicode_CheckExact(object) ||
+                              (PyTuple_CheckExact(object) && are_ints(value));
+        const auto count = static_cast<std::int64_t>(constants_.size());
+        std::int64_t number = count;
+        if (by_value) {
+            number = numbers_.attr("setdefault")(value, count).cast<std::int64_t>();
+        } else {
+            number = objects_.try_emplace(object, count).first->second;
+        }
+        if (number == count) constants_.append(value);
+        return number;
+    }
+
+    // The numbers of values, which are computed before; they leave the stack as it is.
+    std::int64_t size(int number) {
+        const auto& terms = trace_.terms(number);
+        if (terms.size() == 1 && terms[0].second == 1 && trace_.atoms_of(terms[0].first).size() == 1)
+            return atom(only_atom(number));
+        const auto known = sizes_.find(number);
+        if (known != sizes_.end()) return known->second;
+        std::vector<std::int64_t> sum{kSum, 0};
+        for (const auto& [product, c] : terms) {
+            std::vector<std::int64_t> factors;
+            for (const int factor : trace_.atoms_of(product)) factors.push_back(atom(factor));
+            for (const std::int64_t part : parts(c)) {
+                ++sum[1];
+                sum.insert(sum.end(), {part, static_cast<std::int64_t>(factors.size())});
+                sum.insert(sum.end(), factors.begin(), factors.end());
+            }
+        }
+        code_.insert(code_.end(), sum.begin(), sum.end());
+        return sizes_[number] = keep();
+    }
+
+    // Numbers of 64 bits whose sum is the coefficient; the open end of a slice is 2**63 - 1, or near it.
+    static std::vector<std::int64_t> parts(Wide coefficient) {
+        if (static_cast<std::int64_t>(coefficient) == coefficient) return {static_cast<std::int64_t>(coefficient)};
+        if (coefficient >= Wide(1) << 65 || coefficient <= -(Wide(1) << 65))
+            throw std::overflow_error("a size has a coefficient of more than 66 bits");
+        const Wide half = coefficient / 2;
+        std::vector<std::int64_t> all = parts(half), rest = parts(coefficient - half);
+        all.insert(all.end(), rest.begin(), rest.end());
+        return all;
+    }
+
+    std::int64_t atom(int number) {
+        const auto known = atoms_.find(number);
+        if (known != atoms_.end()) return known->second;
+        const auto& atom = trace_.atom(number);
+        std::int64_t value = 0;
+        if (atom.is_quotient) {
+            for (const Size size : {atom.a, atom.b}) push(trace_.object(size));
+            emit({kQuotient});
+            value = keep();
+        } else if (!made_by_.contains(number)) {
+            throw std::runtime_error("a formula depends on a dim that it does not take");
+        } else {
+            const py::tuple made = made_by_[py::int_(number)];
+            value = call(made[0]);
+            if (py::len(made[1])) {
+                emit({kValue, value, kAttribute, constant(made[1])});
+                value = keep();
+            }
+        }
+        return atoms_[number] = value;
+    }
+
+    std::int64_t call(py::handle traced) {
+        const auto known = objects_called_.find(traced.ptr());
+        if (known != objects_called_.end()) return known->second;
+        const py::object what = traced.attr(call_);
+        const py::tuple args = traced.attr(args_);
+        if (PyLong_Check(what.ptr())) {
+            push(args[0]);
+            emit({kItem, what.cast<std::int64_t>()});
+        } else {
+            const py::dict keywords = traced.attr(keywords_);
+            const bool by_name = PyUnicode_Check(what.ptr());
+            if (!by_name) push(py::tuple(what)[0]);
+            for (const py::handle value : args) push(value, true);
+            py::list names;
+            for (const auto& [name, value] : keywords) {
+                push(value, true);
+                names.append(name);
+            }
+            const py::object function = by_name ? functions_.attr(what) : py::object(py::tuple(what)[1]);
+            const std::int64_t number = constant(function), listed = constant(py::tuple(names));
+            emit({by_name ? kCall : kMethod, number, static_cast<std::int64_t>(args.size() + keywords.size()), listed});
+        }
+        return objects_called_[traced.ptr()] = keep();
+    }
+
+    SizeTrace& trace_;
+    const py::dict made_by_;
+    const py::object traced_, functions_;
+    std::vector<std::int64_t> code_;
+    std::int64_t kept_ = 0;
+    // numbers of values: of atoms, sizes and results of calls; and of constants
+    std::unordered_map<int, std::int64_t> atoms_, sizes_;
+    std::unordered_map<PyObject*, std::int64_t> objects_called_, objects_;
+    std::unordered_map<int, bool> calls_;
+    py::dict numbers_;
+    py::list constants_;
+    const py::str call_{"call"}, args_{"args"}, keywords_{"keywords"};
 };
+
+Formula written(SizeTrace& trace, const std::vector<py::object>& dims, const std::vector<py::tuple>& conditions,
+                py::handle result, const py::dict& made_by, py::object traced, py::object functions) {
+    Writer writer(trace, dims, made_by, std::move(traced), std::move(functions));
+    for (const bool late : {false, true})
+        for (const py::tuple& condition : conditions)
+            if (writer.calls(condition[0]) == late) writer.require(condition);
+    writer.push(result);
+    return writer.formula(dims.size());
+}
 
 }  // namespace
 
 void bind_formula(py::module_& m) {
-    py::class_<Recording>(m, "Recording", "What a trace knows of arguments: sizes, and objects that calls returned.")
-        .def(py::init<py::type, py::type>(), py::arg("size"), py::arg("traced"))
-        .def("frozen", &Recording::frozen, py::arg("value"), "A key of arguments, in which sizes are their numbers.")
-        .def("plain", &Recording::plain, py::arg("value"),
-             "Arguments with the values that their sizes and objects have in the trace, without conditions.")
-        .def("first", &Recording::first, py::arg("value"), "A size or a traced object among arguments, or None.");
     py::class_<Formula>(m, "Formula",
                         "A program on a stack of integers and objects, whose first values are `dims` integers.")
         .def(py::init<std::size_t, std::vector<std::int64_t>, py::tuple>(), py::arg("dims"), py::arg("code"),
              py::arg("constants"), "Raises InvalidArgumentError for code that is no program.")
         .def("__call__", &Formula::operator(), py::arg("dims"),
              "The result for these dims; None where a condition does not hold, or a number has more than 64 bits.")
+        .def_static("written", &written, py::arg("trace"), py::arg("dims"), py::arg("conditions"), py::arg("result"),
+                    py::arg("made_by"), py::arg("traced"), py::arg("functions"),
+                    "The function of dims that returns what a trace returned, or None where a condition does not hold.")
         .def_static(
             "ops",
             [] {

@@ -2,10 +2,9 @@
 
 from .formula import formula
 from .native import Traced, cached, current, frozen, kernels, pinned, plain, tracing
-from .size import Atom, Condition, Size, Trace, gcd, greatest, int_of, least, total
+from .size import Condition, Size, Trace, gcd, greatest, int_of, least, total
 
 __all__ = [
-    "Atom",
     "Condition",
     "Size",
     "Trace",

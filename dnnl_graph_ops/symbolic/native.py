@@ -33,7 +33,7 @@ def tracing() -> Iterator[Trace]:
     try:
         yield trace
     finally:
-        trace.closed = True
+        trace.close()
         _this_thread.trace = before
         with _lock:
             _traces -= 1
@@ -122,7 +122,7 @@ def _item(of: Traced, number: int) -> Any:
     return _result(of.trace.calls[key])
 
 
-_recording = Recording(Size, Traced)
+_recording = Recording(Traced)
 # a key of arguments of a trace, in which sizes are their numbers there
 frozen = _recording.frozen
 # arguments with the values that their sizes and objects have in the trace, without conditions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections import Counter
 
@@ -16,7 +17,7 @@ from dnnl_graph_ops.compile import bands, tile_rows
 from dnnl_graph_ops.compile.evaluate import Kernels
 from dnnl_graph_ops.compile.template import Refused, Template
 from dnnl_graph_ops.compile.traced_tiles import Tiled
-from dnnl_graph_ops.symbolic import Size, Trace
+from dnnl_graph_ops.symbolic import Size, Trace, tracing
 
 EACH = 3
 LENGTHS = (40, 50, 31, 64, 77, 29, 55)
@@ -181,11 +182,19 @@ def test_weights_are_kept_by_plans_alone():
 
 
 def test_a_template_keeps_no_trace():
+    gc.collect()
+    # each size refers to its type
+    before = sys.getrefcount(Size)
     net = vocoder()
     for length in LENGTHS:
         net(data(1, 8, length))
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        assert sys.getrefcount(Size) > before
+    del trace, n
     gc.collect()
-    assert served(net) and not [one for one in gc.get_objects() if isinstance(one, Size | Trace)]
+    assert served(net) and sys.getrefcount(Size) == before
+    assert not [one for one in gc.get_objects() if isinstance(one, Trace)]
 
 
 def test_threads_that_call_with_different_sizes():

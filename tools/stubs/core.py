@@ -76,7 +76,6 @@ _TYPES = {
     "Executor.describe": "list[dict[str, Any]]",
     "Executor.constants": "list[np.ndarray[Any, Any]]",
     "Formula.__init__.constants": "tuple[Any, ...]",
-    "Recording.__init__.size": "type[Any]",
     "Recording.__init__.traced": "type[Any]",
     "Recording.frozen": "Any",
     "Recording.frozen.value": "Any",
@@ -86,6 +85,22 @@ _TYPES = {
     "Recording.first.value": "Any",
     "ScratchLives.__init__.spans": "Sequence[tuple[int, int]]",
     "Formula.__call__": "Any",
+    "Formula.written.dims": "Sequence[Size]",
+    "Formula.written.conditions": "Sequence[tuple[Any, str, Any]]",
+    "Formula.written.result": "Any",
+    "Formula.written.made_by": "dict[int, tuple[Any, str]]",
+    "Formula.written.traced": "type[Any]",
+    "Formula.written.functions": "Any",
+    "SizeTrace.dim": "Size",
+    "SizeTrace.total": "Any",
+    "SizeTrace.total.sizes": "Sequence[Any]",
+    "SizeTrace.bounds": "tuple[int, int]",
+    "SizeTrace.bounds.size": "Size",
+    "SizeTrace.is_multiple.a": "Size | int",
+    "SizeTrace.is_multiple.b": "Size",
+    "SizeTrace.atom_of.size": "Size",
+    "SizeTrace.answers": "list[tuple[Any, str, Any]]",
+    "SizeTrace.end_apart": "list[tuple[Any, str, Any]]",
     "plan_totals": "dict[str, int]",
     "noting_freed": "Callable[[Any], None]",
     "noting_freed.also": "Callable[[Any], object]",
@@ -104,6 +119,36 @@ def __init__(
     """row_major: new results are; otherwise calls without out= go to `_slow_call`. threads: of calls, 0: any."""
 def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
 def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...''',
+    "Size": '''\
+@property
+def value(self) -> int:
+    """The value in the trace, without a condition."""
+@property
+def number(self) -> int:
+    """The number in the trace."""
+@property
+def trace(self) -> Any:
+    """The trace."""
+def __getattr__(self, name: str) -> Any: ...
+def __index__(self) -> int: ...
+def __int__(self) -> int: ...
+def __float__(self) -> float: ...
+def __neg__(self) -> Any: ...
+def __abs__(self) -> Any: ...
+def __add__(self, other: Any) -> Any: ...
+def __radd__(self, other: Any) -> Any: ...
+def __sub__(self, other: Any) -> Any: ...
+def __rsub__(self, other: Any) -> Any: ...
+def __mul__(self, other: Any) -> Any: ...
+def __rmul__(self, other: Any) -> Any: ...
+def __floordiv__(self, other: Any) -> Any: ...
+def __rfloordiv__(self, other: Any) -> Any: ...
+def __mod__(self, other: Any) -> Any: ...
+def __rmod__(self, other: Any) -> Any: ...
+def __lt__(self, other: Any) -> bool: ...
+def __le__(self, other: Any) -> bool: ...
+def __gt__(self, other: Any) -> bool: ...
+def __ge__(self, other: Any) -> bool: ...''',
     "TensorCall": '''\
 def __init__(
     self,
