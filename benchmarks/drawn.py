@@ -3,7 +3,8 @@
 `python benchmarks/drawn.py --journal FILE` measures forward and both gradients of 120 layers with one thread, by the
 heuristic choice, as `workloads.py` does. A kind of layer is a row of `KINDS`: how many, and the values that each of its
 sizes is drawn from, as networks have them. `--again` measures the rows below 0.95 once more; `--report` measures none.
-The median of a row's measurements counts.
+The median of a row's measurements counts. Layers of seed 76 were looked at while kernels and prices were written;
+those of `SEED` are held out.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from dnnl_graph_ops.errors import ShapeError
 
 LEAST, MOST = 2e5, 1.5e8  # multiply-adds of a layer
 TRANSPOSED, ORDINARY = OPS
-SEED = 76
-CRASHES = {("few channels 1", "bwd_w")}  # PyTorch 2.13.0's gradient of weights ends the process there
+SEED = 20261130
+CRASHES = {76: {("few channels 1", "bwd_w")}}  # by seed: PyTorch 2.13.0's gradient of weights ends the process there
 
 
 class Kind(NamedTuple):
@@ -74,7 +75,7 @@ KINDS: Final = {
 }
 
 
-def layers(seed: int = SEED) -> Iterator[Problem]:
+def layers(seed: int) -> Iterator[Problem]:
     """Yields the layers of each kind, its name as family."""
     rng = random.Random(seed)
     seen = {sizes_of(layer) for op in OPS for layer in suite.real_layers(op)}
@@ -124,10 +125,12 @@ def sizes_of(layer: Problem) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = workloads.parser(__doc__)
+    parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
     # kinds in turn, so that any part of the rows is a sample of all
-    work = [(layer, 1) for layer in sorted(layers(), key=lambda layer: int(layer.name.rsplit(" ", 1)[1]))]
-    workloads.report(workloads.journalled(work, options, CRASHES))
+    drawn = sorted(layers(options.seed), key=lambda layer: int(layer.name.rsplit(" ", 1)[1]))
+    work = [(layer, 1) for layer in drawn]
+    workloads.report(workloads.journalled(work, options, CRASHES.get(options.seed, ())))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,15 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 SEED: Final = 48
+HELD_OUT_SEED: Final = 20261130
+HELD_OUT: Final = {
+    "timm": 9,
+    "torchvision": 4,
+    "segmentation_models_pytorch": 3,
+    "monai": 3,
+    "transformers": 3,
+    "diffusers": 2,
+}
 COUNTS: Final = {
     "timm": 20,
     "torchvision": 8,
@@ -33,6 +42,7 @@ ZOO: Final = re.compile(
     r"resnet18|mobilenet_?v3_large|convnext_tiny|deeplabv3_|DeepLabV3$|Encodec|AutoencoderKL$|DynUNet|Generator$|^UNet$"
 )
 DRAWN: Final = Path(__file__).with_name("packages.json")
+DRAWN_HELD_OUT: Final = Path(__file__).with_name("packages_held_out.json")
 
 Inputs = dict[str, Tensor]
 
@@ -281,17 +291,20 @@ def named(module: nn.Module, inputs: Inputs) -> Inputs:
     return dict(zip((next(iter(inputs)) if first in ("args", "kwargs") else first,), inputs.values(), strict=True))
 
 
-def draw() -> None:
-    rng = random.Random(SEED)
+def draw(held_out: bool) -> None:
+    """Writes the drawn models; those held out are none of the others."""
+    seed, counts, file = (HELD_OUT_SEED, HELD_OUT, DRAWN_HELD_OUT) if held_out else (SEED, COUNTS, DRAWN)
+    taken = {row["name"] for row in json.loads(DRAWN.read_text())["models"]} if held_out else set()
+    rng = random.Random(seed)
     drawn, passed, families = [], [], {}
-    for package, count in COUNTS.items():
+    for package, count in counts.items():
         names = sorted(NAMES[package]())
         rng.shuffle(names)
         wanted = count
         for name, family in names:
             if not wanted:
                 break
-            if ZOO.search(name) or families.get(family, 0) == MOST_OF_A_FAMILY:
+            if name in taken or ZOO.search(name) or families.get(family, 0) == MOST_OF_A_FAMILY:
                 continue
             try:
                 fit = fitting(package, name)
@@ -304,7 +317,7 @@ def draw() -> None:
             print(drawn[-1], flush=True)
     versions = {package: importlib.metadata.version(package) for package in COUNTS}
     lists = {"models": drawn, "passed_over": passed}
-    lines = [f' "seed": {SEED}', f' "versions": {json.dumps(versions)}']
+    lines = [f' "seed": {seed}', f' "versions": {json.dumps(versions)}']
     for key, rows in lists.items():
         lines.append(f' "{key}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n ]")
-    DRAWN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -3,7 +3,8 @@
 `python benchmarks/packages.py draw` writes `packages.json`: the drawn models with the shapes of their inputs, and those
 that were passed over with the reason. `measure [NAME...]` builds each with random weights, exports it, compares the
 results and times all in turns, in a process for each model with a limit of time; what is refused, fails or takes
-longer is a row as well. `table` prints the page's table of the recorded times.
+longer is a row as well. `table` prints the page's table of the recorded times. `--held-out`: 24 models of another seed,
+none of those of `packages.json`.
 
 The packages: timm, torchvision, segmentation-models-pytorch, monai, transformers, diffusers; and openvino, onnxscript.
 """
@@ -24,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from package_files import Case, case_of
-from package_models import DRAWN, Unfit, draw, operators
+from package_models import DRAWN, DRAWN_HELD_OUT, Unfit, draw, operators
 from torch import Tensor, nn
 from turns import Run, counts, in_turns, within
 
@@ -148,7 +149,7 @@ def one(row: Mapping[str, Any], folder: Path, options: argparse.Namespace) -> di
 
 def measure(options: argparse.Namespace) -> None:
     """Each model in a process of its own; the file of results is written after each."""
-    rows = json.loads(DRAWN.read_text())["models"]
+    rows = json.loads((DRAWN_HELD_OUT if options.held_out else DRAWN).read_text())["models"]
     results = json.loads(options.times.read_text())["rows"] if options.times.exists() else []
     by_model = {(row["package"], row["name"]): row for row in results}
     for row in rows:
@@ -218,13 +219,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="at most, for a model")
     parser.add_argument("--inductor", action="store_true")
     parser.add_argument("--cpu", default="")
+    parser.add_argument("--held-out", action="store_true", help="models drawn by another seed; give --times FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.what in ("draw", "one"):
         operators()
     if options.what == "draw":
-        draw()
+        draw(options.held_out)
     elif options.what == "measure":
         measure(options)
     elif options.what == "table":
