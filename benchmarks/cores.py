@@ -18,6 +18,7 @@ import ctypes
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -123,11 +124,6 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
             ]
             before = best.setdefault(threads, steps)
             best[threads] = [min(pair, key=seconds_of) for pair in zip(before, steps, strict=True)]
-    # scratch, which grows with the threads, stays in the caches
-    for threads, steps in best.items():
-        if len(steps) == len(best[1]):
-            pairs = zip(steps, best[1], strict=True)
-            best[threads] = [step._replace(bytes=min(step.bytes, first.bytes)) for step, first in pairs]
     return best
 
 
@@ -186,13 +182,25 @@ def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[fl
     return total, bounds
 
 
-def row(name: str, plans: Mapping[int, Sequence[Step]], machine: Machine, times: Mapping[str, float]) -> str:
-    """Returns a row of the table."""
+def allowed(steps: Sequence[Step], threads: int, machine: Machine) -> float:
+    """Returns the seconds of steps, simulated with one thread, that divide evenly but for what the memory takes."""
+    return sum(max(seconds_of(step) / threads, step.bytes / machine.memory) for step in steps)
+
+
+def row(
+    name: str,
+    plans: Mapping[int, Sequence[Step]],
+    machine: Machine,
+    times: Mapping[str, float],
+    efficiencies: Mapping[int, list[tuple[float, float]]],
+) -> str:
+    """Returns a row of the table; adds its efficiency, and of that which the memory allows, by number of threads."""
     one, _ = predicted(plans[1], 1, machine)
     cells = []
     for threads in THREADS[1:]:
         seconds, _ = predicted(plans[threads], threads, machine)
         cells.append(f"{one / seconds:.2f}")
+        efficiencies[threads].append((one / seconds / threads, allowed(plans[1], threads, machine) / seconds))
     if times:
         cells[0] += f" ({times['1'] / times['2']:.2f})"
     total, bounds = predicted(plans[SHOWN], SHOWN, machine)
@@ -275,6 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         machine = machine_of(folder, options.bandwidth * 1e9)
         print(f"an empty region of two threads takes {machine.region * 1e6:.1f} us")
         head = " | ".join(f"{threads}" for threads in THREADS[1:])
+        efficiencies: dict[int, list[tuple[float, float]]] = {threads: [] for threads in THREADS[1:]}
         print(f"| | ms, 1 | {head} | bounds at {SHOWN} | step that loses most |\n|---|{'---:|' * 7}---|---|")
         for case in cases(options.models, options.layers, options.seed):
             plans = in_process(case, preload, "--runs", str(options.runs))
@@ -282,7 +291,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             times = in_process(case, "", "--verify", str(options.verify)) if options.verify else {}
             by_threads = {int(threads): [Step(*step) for step in steps] for threads, steps in plans.items()}
-            print(row(case["name"], by_threads, machine, times or {}), flush=True)
+            print(row(case["name"], by_threads, machine, times or {}, efficiencies), flush=True)
+        for threads, pairs in efficiencies.items():
+            plain, of_allowed = (statistics.fmean(values) for values in zip(*pairs, strict=True))
+            print(f"{threads} threads: mean efficiency {plain:.2f}, {of_allowed:.2f} of what the bandwidth allows")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .._core import kernels
 from ..algorithms import table as algorithms
 from ..compile.plan import bytes_of
 from ..compile.specialise import Specialised
@@ -107,14 +108,20 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
                 reached = _share(macs, spent[part.group], peak)
             else:
                 peak, bound = peaks.of_copies(engine, plan.executor.threads), MEMORY
-                reached = _share(bytes_of(part), seconds, peak)
+                reached = _share(_moved(part), seconds, peak)
         steps.append(
             StepTime(
                 step.title, seconds, step.ops, step.kinds, seconds / total, reached, bound,
-                step.of, step.algorithm, step.reads, step.writes, peak.busy, bytes_of(part),
+                step.of, step.algorithm, step.reads, step.writes, peak.busy, _moved(part),
             )
         )  # fmt: skip
     return steps
+
+
+def _moved(part: Part) -> int:
+    """Returns the bytes that a step reads and writes, without its kernel's scratch, which is in the near caches."""
+    is_scratch = isinstance(part, KernelStep) and isinstance(part.kernel, kernels.ScratchKernel) and not part.others
+    return bytes_of(part) - (part.writes[0].buffer.nbytes if is_scratch else 0)
 
 
 def _share(work: float, seconds: float, peak: Peak) -> float:

@@ -273,6 +273,22 @@ def test_any_number_of_threads_gives_the_same_bytes(seed, case, direction):
     assert len(set(bytes_of.values())) == 1, [t for t in bytes_of if bytes_of[t] != bytes_of[1]]
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "of_two", "of_64"),
+    [((960, 240), 1, 2, 15), ((64, 16), 1, 1, 1), ((16, 32), 28, 1, 1), ((256, 256), 32, 2, 64)],
+    ids=["many weights", "little work", "few channels", "much work"],
+)
+def test_as_many_threads_as_positions_and_weights_are_worth(channels, size, of_two, of_64):
+    """Each thread has scratch of its own; a layer at one position takes as long as its weights."""
+    case = Case(1, channels, (size, size), (size, size), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
+    src, _, _, diff_dst = random_operands(np.random.default_rng(0), case, integers)
+    args = case.problem(), code("f32"), positions(diff_dst), code("f32"), positions(src)
+    one, two, many = (kernels.filter_fprop(*args, threads=threads).scratch_bytes for threads in (1, 2, 64))
+    assert two == of_two * one
+    # more threads have smaller tasks
+    assert (many == one) == (of_64 == 1) and many <= of_64 * one
+
+
 TWO_TAPS = [
     ((256,), (40,), (4,), (2,)),
     ((64,), (12, 12), (4, 4), (2, 2)),

@@ -8,12 +8,13 @@
 #include <utility>
 
 #include "kernels/isa.hpp"
+#include "kernels/product/tasks.hpp"
 
 namespace dgo {
 
 namespace {
 
-constexpr int64_t kParallelWork = 1 << 19;  // multiplications
+constexpr double kThreadWork = 1 << 18;  // multiplications that are worth waking a thread
 constexpr double kRunCost = 400;  // multiplications that take as long as one run of results
 constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
 
@@ -256,10 +257,16 @@ PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirectio
 }
 
 int filter_threads(const FilterProblem& p, int threads) {
-    double work = static_cast<double>(p.batch * p.groups) * static_cast<double>(p.in_channels * p.out_channels);
-    for (int a = 0; a < kFilterAxes; ++a) work *= static_cast<double>(p.in[a] * p.kernel[a]);
-    if (work < kParallelWork) return 1;
-    return threads > 0 ? threads : omp_get_max_threads();
+    double weights = static_cast<double>(p.groups) * static_cast<double>(p.in_channels * p.out_channels);
+    double positions = static_cast<double>(p.batch);
+    for (int a = 0; a < kFilterAxes; ++a) {
+        weights *= static_cast<double>(p.kernel[a]);
+        positions *= static_cast<double>(p.in[a]);
+    }
+    // few positions leave the time to the weights
+    const double useful = weights * (positions + kWeightCost) / kThreadWork;
+    const int most = threads > 0 ? threads : omp_get_max_threads();
+    return static_cast<int>(std::clamp<double>(useful, 1, most));
 }
 
 }  // namespace dgo

@@ -330,7 +330,7 @@ void run(const Col2imParams& params, const char* src, const float* packed, const
         for (int64_t i = 0; params.has_bias && i < params.stride[2]; ++i) {
             widen(params.bias_type, bias, params.dst.channels, scratch.bias + i * params.dst.channels);
         }
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, 1) nowait
         for (int64_t task = 0; task < params.batch * params.dst.size[0] * params.blocks * params.sections; ++task) {
             run_task(params, task, src, packed, dst, scratch);
         }

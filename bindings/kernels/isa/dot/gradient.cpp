@@ -187,7 +187,7 @@ void run_gradient(const Bf16GradientParams& params, const char* src, const char*
             }
         }
         if (parts > 1) {
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, 1) nowait
             for (int64_t item = 0; item < tasks * params.in_units; ++item) {
                 const int64_t rank = item / params.in_units, row = item % params.in_units * kDotColumns;
                 const GradientTask task = task_of(params, rank, 0, shared + rank * parts * s.task);

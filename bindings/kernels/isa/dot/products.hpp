@@ -303,7 +303,7 @@ void run_products_of(const ProductParams& params, const ProductCall& call, char*
         Worker products(params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
         products.prepare();
         const DotThread thread(params.dot);
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, 1) nowait
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             products.run(task, call.src, call.packed, dst);
         }

@@ -381,7 +381,7 @@ void run_products(const ProductParams& params, const ProductCall& call, char* me
         for (int64_t g = 0; params.shared > 0 && g < params.group_count; ++g) {
             run_stages(params, params.groups[g], src, packed, scratch.bias, dst, shared, scratch);
         }
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, 1) nowait
         for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
             const int64_t g = task / params.tasks;
             rows.first_channel = g * params.dst.channels;
