@@ -21,10 +21,10 @@ import nearest as bench
 import numpy as np
 
 from dnnl_graph_ops._core import kernels
-from dnnl_graph_ops.bench import fit, fit_integers, regression, times
+from dnnl_graph_ops.bench import fit, regression, times
 from dnnl_graph_ops.bench import rates as bench_rates
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
-from dnnl_graph_ops.cost import fits, integers, nearest
+from dnnl_graph_ops.cost import fits, nearest
 from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.runtime import cpu, rates
 
@@ -132,7 +132,7 @@ def by_implied_rates() -> Iterator[bool]:
     for key in sorted({row.fit for row in cpu.SETS}):
         file = fits.package(key)
         implied: dict[str, float] = {}
-        for dtype in file.constants:
+        for dtype in file.constants.keys() - {fits.INTEGERS}:
             implied |= bench_rates.by_constants(file.isa, RELEASE, dtype)
         rounded = {unit: round(rate, 1) for unit, rate in implied.items()}
         stated = all(abs(file.rates.get(unit, 0.0) / rate - 1) < 0.02 for unit, rate in rounded.items())
@@ -169,7 +169,8 @@ def without(key: str) -> Iterator[None]:
 
 def forget() -> None:
     """Empties what holds constants."""
-    for function in (fits.source, fits.package, cost.corrections):
+    fits.forget()
+    for function in (fits.package, cost.corrections):
         function.cache_clear()
 
 
@@ -210,10 +211,10 @@ def by_integers() -> Iterator[bool]:
         if isa != kernels.int8_isa()[0]:
             print(f"{name}: left out, as this process does not multiply integers by {isa}")
             continue
-        rows = fit_integers.samples(read(name))
-        present = [fit_integers.loss(sample, integers.table()) for sample in rows]
-        yield judged(name, present, LIMIT_OF_INTEGERS)
-        yield judged(f"{name}, by other layers", fit_integers.crossed(rows), LIMIT_OF_INTEGERS)
+        rows = fit.samples(read(name))
+        yield judged(name, [fit.loss(sample, fit.present(sample)) for sample in rows], LIMIT_OF_INTEGERS)
+        others = [fit.loss(sample, constants) for sample, constants in regression.crossed(rows, fit.fit)]
+        yield judged(f"{name}, by other layers", others, LIMIT_OF_INTEGERS)
 
 
 def main() -> int:

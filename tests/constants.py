@@ -72,7 +72,7 @@ def forget() -> None:
     dgo.clear_caches()
     choice._rankings.clear()
     reference.forget()
-    fits.source.cache_clear()
+    fits.forget()
     cost.corrections.cache_clear()
 
 

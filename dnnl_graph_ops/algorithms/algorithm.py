@@ -118,8 +118,8 @@ class Algorithm:
     remark: str = ""
     # seconds on one thread for each of the first `cost.Counts`; None: `fits` has constants of the family
     prices: fits.Prices | None = None
-    # of algorithms on 8-bit integers: the row of `cost.integers.table` with their prices
-    row: Callable[[ConvProblem], integers.Row] | None = None
+    # of algorithms on 8-bit integers: the key of their prices in `fits.of_integers`
+    row: Callable[[ConvProblem], fits.Key] | None = None
     # the algorithm of the other direction that this one runs on flipped weights
     flips: Algorithm | None = None
 

@@ -144,7 +144,7 @@ ALGORITHMS = tuple(
         NOTHING,
         fuses=always,
         multiplies="s8",
-        row=lambda p: (_isa_of(p), cost.DEPTHWISE),
+        row=lambda p: (cost.DEPTHWISE, _isa_of(p)),
     )
     for direction in (FPROP, DGRAD)
 )

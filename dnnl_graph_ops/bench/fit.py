@@ -5,6 +5,8 @@ fitted to the least times, relative errors squared. Printed: how well they predi
 the best of all algorithms, and the same by constants fitted to the other half of the layers.
 
 `--dtype s8` does the same for layers of 8-bit integers, whose constants are in products of f32 (`cost.integers`).
+Algorithms in floats keep their estimates there: all times are first divided by how many times slower than estimated the
+fastest algorithm in floats is, in the median of the layers.
 
 `--save FILE` keeps what was measured, `--resume FILE` measures what that lacks, `--load FILE ...` measures nothing.
 `--write` makes this machine choose by the new constants (in the user's cache), `--write FILE` puts them elsewhere.
@@ -16,28 +18,32 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import engine
+from .._core import kernels
+from ..algorithms import partition
 from ..algorithms import table as algorithms
 from ..algorithms.algorithm import Algorithm
-from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..convolution.problem import ConvProblem
 from ..cost import fits, integers, nearest
 from ..cost import model as cost
-from ..cost.fits import FIELDS, Constants, Key, Prices
+from ..cost.fits import FIELDS, INTEGERS, Constants, Key, Prices
 from ..cost.model import Counts
+from ..errors import InvalidArgumentError
 from ..ir.env import Env
 from ..progress import shown
 from ..runtime import cache_files
 from ..words import counted
-from . import fit_integers, regression, times
+from . import regression, times
 from .document import check_writable, json_lines
 from .problem import Problem
 from .regression import Loss, fitted, mean, worst
-from .times import INTEGERS, Elsewhere, Recorded
+from .times import Elsewhere, Recorded
 
 # towards the proportions of the constants that are there: of this dtype, and of another one
 PULL, PULL_OF_ANOTHER = 2.0, 0.1
@@ -46,12 +52,16 @@ ROUNDS = 4
 
 
 class Form(NamedTuple):
-    """An algorithm's time of one problem."""
+    """An algorithm's time of one problem, and the key of its constants.
+
+    An algorithm in floats of a layer of integers has the estimated seconds `fixed`, whatever the constants.
+    """
 
     name: str
     key: Key
     counts: Counts
     seconds: float
+    fixed: float | None = None
 
 
 class Sample(NamedTuple):
@@ -65,32 +75,76 @@ class Sample(NamedTuple):
 
     @property
     def direction(self) -> str:
-        return self.problem.direction
+        """Whose constants its estimates take; "" of integers, as directions share constants."""
+        return "" if self.problem.quantization else self.problem.direction
 
     @property
     def dtype(self) -> str:
         """Whose constants its estimates take."""
-        return self.env.compute_dtype(self.problem.dtype)
+        return INTEGERS if self.problem.quantization else self.env.compute_dtype(self.problem.dtype)
 
 
 def samples(recorded: Recorded) -> list[Sample]:
-    """The rows with the counts of the algorithms of today that can compute the problem."""
-    env = Elsewhere(engine("cpu"), recorded.head["threads"], name=recorded.head["isa"])
+    """The rows with the counts of the algorithms of today that can compute the problem.
+
+    Raises:
+        InvalidArgumentError: this process multiplies integers by another instruction set than the rows do.
+    """
+    head, here = recorded.head, kernels.int8_isa()[0]
+    if head.get("int8_isa", here) != here:
+        raise InvalidArgumentError(
+            f"bench.fit: these times are of products of integers by {head['int8_isa']!r}, and this process has "
+            f"{here!r}; ONEDNN_MAX_CPU_ISA names a smaller set where the CPU has several"
+        )
+    env = Elsewhere(engine("cpu"), head["threads"], name=head["isa"])
     layers = times.listed()
     found = []
     for row in recorded.rows:
-        problem = times.problem_of(row, layers, recorded.head, run=False)
+        problem = times.problem_of(row, layers, head, run=False)
         if problem is None:
             continue
-        timed = tuple(
-            Form(form.name, form.key, form.counts(problem, env), row["seconds"][form.name])
-            for form in algorithms.applicable(problem, env)
-            if form.name in row["seconds"]
-        )
-        if len(timed) > 1:
+        forms = _forms(problem, env, row["seconds"])
+        if len(forms) > 1:
             where = f"{row['layer']} {row['layout']}{' constant' if row['constant'] else ''}"
-            found.append(Sample(where, row["layer"], problem, env, timed))
-    return found
+            found.append(Sample(where, row["layer"], problem, env, forms))
+    return _at_estimated_speed(found)
+
+
+def _forms(problem: ConvProblem, env: Env, seconds: Mapping[str, float]) -> tuple[Form, ...]:
+    q = problem.quantization
+    if q is None:
+        return tuple(
+            Form(form.name, form.key, form.counts(problem, env), seconds[form.name])
+            for form in algorithms.applicable(problem, env)
+            if form.name in seconds
+        )
+    if partition.NAME in seconds and q.partition is None:
+        # the library of the machine that ran it is exact
+        problem = replace(problem, quantization=replace(q, partition=lambda program, take: None))
+    estimate, unit, found = algorithms.estimates(problem, env), integers.unit(problem, env), []
+    for form in (form for form in algorithms.usable(problem, env) if form.name in seconds):
+        counts = form.work(problem, env)
+        priced = counts._replace(**{name: unit * getattr(counts, name) for name in Counts._fields[:FIELDS]})
+        fixed = estimate(form) if form.row is None else None
+        key = form.key if form.row is None else integers.measured(form.row(problem), env)
+        found.append(Form(form.name, key, priced, seconds[form.name], fixed))
+    return tuple(found)
+
+
+def _at_estimated_speed(rows: Sequence[Sample]) -> list[Sample]:
+    fastest = [
+        min(form.seconds for form, _ in floats) / min(fixed for _, fixed in floats)
+        for sample in rows
+        if (floats := [(form, form.fixed) for form in sample.forms if form.fixed is not None])
+    ]
+    return _slowed(rows, 1 / float(np.median(fastest)) if fastest else 1.0)
+
+
+def _slowed(rows: Sequence[Sample], times: float) -> list[Sample]:
+    return [
+        sample._replace(forms=tuple(form._replace(seconds=form.seconds * times) for form in sample.forms))
+        for sample in rows
+    ]
 
 
 def _algorithm(form: Form, sample: Sample) -> Algorithm:
@@ -105,6 +159,8 @@ def _algorithm(form: Form, sample: Sample) -> Algorithm:
 
 def present(sample: Sample) -> Constants:
     """The constants that such a machine has now."""
+    if sample.dtype == INTEGERS:
+        return fits.of_integers(sample.env.isa, sample.env.release)
     return fits.find(sample.env.isa, sample.env.release, sample.dtype)
 
 
@@ -112,7 +168,7 @@ def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]
     """For every family and direction: its counts by thread, and the seconds measured."""
     timed: dict[Key, list[tuple[Form, int]]] = {}
     for sample in rows:
-        for form in sample.forms:
+        for form in (form for form in sample.forms if form.fixed is None):
             timed.setdefault(form.key, []).append((form, sample.env.threads))
     for key, forms in sorted(timed.items()):
         counts = [np.array(form.counts[:FIELDS]) / threads for form, threads in forms]
@@ -122,7 +178,9 @@ def table(rows: Sequence[Sample]) -> Iterator[tuple[Key, np.ndarray, np.ndarray]
 
 
 def borrowed(sample: Sample) -> bool:
-    """Whether its constants are those of another dtype."""
+    """Whether its constants are those of another dtype, or relative to those of one."""
+    if sample.dtype == INTEGERS:
+        return True
     others = fits.INSTEAD.get(sample.dtype, ("f32",))[1:]
     version, prices = sample.env.release, present(sample)
     return any(fits.find(sample.env.isa, version, dtype) is prices for dtype in others)
@@ -134,7 +192,7 @@ def fit(rows: Sequence[Sample]) -> dict[Key, Prices]:
     timed = {key: (counts, seconds) for key, counts, seconds in table(rows)}
     # a faster machine or dtype changes the scale first: of all, or of a family
     scales = {key: float(np.mean(np.log(y / (x @ np.array(prior[key]))))) for key, (x, y) in timed.items()}
-    whole = float(np.mean(list(scales.values())))
+    whole = 0.0 if rows[0].dtype == INTEGERS else float(np.mean(list(scales.values())))
     found = {key: tuple(math.exp(whole) * price for price in prior[key]) for key in prior}
     for key, (counts, seconds) in timed.items():
         before = np.array(prior[key]) * math.exp(scales[key] if other else (scales[key] + whole) / 2)
@@ -144,14 +202,15 @@ def fit(rows: Sequence[Sample]) -> dict[Key, Prices]:
     for direction in {sample.direction for sample in rows}:
         mine = [sample for sample in rows if sample.direction == direction]
         best = min(ends, key=lambda end: mean([loss(sample, end) for sample in mine]))
-        found.update({key: best[key] for key in found if key[1] == direction})
+        found.update({key: best[key] for key in found if direction in ("", key[1])})
     return found
 
 
 def cautious(rows: Sequence[Sample], constants: dict[Key, Prices]) -> dict[Key, Prices]:
     """The constants with each family scaled so that choosing by them costs least."""
     return regression.cautious(
-        rows, constants, constants, lambda sample: {form.key for form in sample.forms}, loss, SCALES, ROUNDS
+        rows, constants, constants, lambda sample: {form.key for form in sample.forms if form.fixed is None}, loss,
+        SCALES, ROUNDS,
     )  # fmt: skip
 
 
@@ -161,15 +220,14 @@ def at_one_speed(files: Sequence[Sequence[Sample]]) -> list[Sample]:
     constants = fit(found) if len(files) > 1 else {}
     for rows in files[1:]:
         ratios = [form.seconds / estimated(form, sample, constants) for sample in rows for form in sample.forms]
-        slower = float(np.median(ratios))
-        for sample in rows:
-            forms = tuple(form._replace(seconds=form.seconds / slower) for form in sample.forms)
-            found.append(sample._replace(forms=forms))
+        found += _slowed(rows, 1 / float(np.median(ratios)))
     return found
 
 
 def estimated(form: Form, sample: Sample, constants: Constants) -> float:
     """Seconds by the constants alone."""
+    if form.fixed is not None:
+        return form.fixed
     seconds = cost.estimate(form.counts, constants[form.key], sample.env.threads)
     return seconds * cost.turned(form.key, sample.direction, sample.dtype, sample.env)
 
@@ -210,10 +268,9 @@ def report(rows: Sequence[Sample]) -> dict[Key, Prices]:
         "those of the other half": [(s.direction, loss(s, others)) for s, others in regression.crossed(rows, fit)],
     }
     for name, losses in by.items():
-        for direction in (DGRAD, FPROP, WGRAD):
+        for direction in sorted({where for where, _ in losses}):
             mine = [one for where, one in losses if where == direction]
-            if mine:
-                print(f"{name}, {rows[0].dtype} {direction}: {worst(mine)}")
+            print(f"{name}, {rows[0].dtype} {direction}: {worst(mine)}")
     return constants
 
 
@@ -288,16 +345,14 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
             kept = f"{len(one.rows)} rows are in {save}; go on with --resume {save}" if save else "nothing was kept"
             parser.exit(130, f"interrupted: {kept}\n")
         recorded = [one]
-    of_integers = fit_integers.are_integers(recorded)
     path = options.write
     if path == Path():
-        path = fits.user_file(integers.FILE if of_integers else fits.keys(recorded[0].head["isa"])[0])
+        path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])
     before = cache_files.read(path) if path is not None and path.exists() else {}
-    content = (fit_integers.fitted_file if of_integers else fitted_file)(recorded, before)
+    content = fitted_file(recorded, before)
     if path is not None:
-        cache_files.write(path, json_lines(content, 3 if of_integers else 4))
-        fits.source.cache_clear()
-        integers.table.cache_clear()
+        cache_files.write(path, json_lines(content, 4))
+        fits.forget()
         print(f"written to {path}")
 
 

@@ -23,6 +23,7 @@ from ..algorithms import table as algorithms
 from ..compile.tune import Runner, runner_of
 from ..convolution.nodes import CONV_KINDS, make_problem
 from ..convolution.problem import DGRAD, FPROP, READ, WGRAD, ConvProblem
+from ..cost.fits import INTEGERS
 from ..errors import Error, InvalidArgumentError
 from ..ir.env import Env
 from ..program.program import Buffer, Place, Program, View
@@ -41,7 +42,6 @@ from .suite import real_layers
 
 SECONDS = 0.25
 HOPELESS = 4.0
-INTEGERS = "s8"  # as a dtype: layers of quantized u8 data, with a scale for each channel of s8 weights
 _OLD_NAMES = {"forward": DGRAD, "backward_data": FPROP, "backward_weights": WGRAD}
 # op: directions, and whether weights are constant; the first is that of 8-bit integers. Ordinary layers count as the
 # transposed ones that they are

@@ -1,20 +1,15 @@
 """Counts the work of layers of 8-bit integers, and prices it in products of builtin kernels in f32.
 
-`fits/int8.json` has the prices by instruction set of the builtin kernels, and those of the library's partitions: how
-many products of the direct algorithm in f32 take as long as a count, so that they hold on CPUs of any speed.
+`fits` has the prices by instruction set of the builtin kernels, and those of the library's partitions: how many
+products of the direct algorithm in f32 take as long as a count, so that they hold on CPUs of any speed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from functools import cache
 from math import prod
-from typing import Any
 
 from ..convolution.problem import DGRAD, ConvProblem
 from ..ir.env import Env
-from ..runtime import cpu
 from . import fits, speeds
 from .model import Counts, channels, packing, padded
 
@@ -36,48 +31,24 @@ _BLOCK = 1.5
 _EMPTIER = 0.2
 # the library has depthwise kernels of ordinary layers of so many axes
 _MOST_AXES = 2
-LIBRARY, _ON_TILES = "library", "library, on tiles"
+LIBRARY = "library"
 _INSTEAD = {"avxvnni": "avx512vnni"}
 _CONVERTED, _CONVERTING = map(speeds.seconds, ("CONVERTED_ELEMENT", "CONVERTING_STEPS"))
 
-FILE = "int8"
 PRODUCTS, DEPTHWISE, BY_REFERENCE = "integers", "depthwise", "depthwise by reference"
 
-Row = tuple[str, str]  # the instruction set of builtin kernels, or LIBRARY; the kind of work
-Table = Mapping[Row, fits.Prices]
+
+def measured(key: fits.Key, env: Env) -> fits.Key:
+    """Returns the key of the prices that stand for those of a key: of "avx2words" for sets that nobody measured."""
+    kind, isa = key
+    nearest = kind, _INSTEAD.get(isa, isa)
+    return nearest if nearest in fits.of_integers(env.isa, env.release) else (kind, "avx2words")
 
 
-@cache
-def table() -> Table:
-    """Returns prices in products of the direct algorithm in f32.
-
-    They are the package's, with those that `bench.fit --dtype s8 --write` wrote for this CPU in their place.
-    """
-    package = _parsed(json.loads(fits.package_file(FILE).read_text("utf-8")))
-    return {**package, **(fits.of_user(FILE, {}, _parsed) or {})}
-
-
-def _parsed(content: Any) -> Table:
-    return {(isa, kind): fits.seconds(row) for isa, rows in content["constants"].items() for kind, row in rows.items()}
-
-
-def row_for(row: Row, env: Env) -> Row:
-    """Returns the row of the table that has the prices on the CPU of `env`.
-
-    That is the one of "avx2words" for sets that nobody measured; the library has prices of its own where it multiplies
-    by tiles.
-    """
-    isa, kind = row
-    tiles = (_ON_TILES, kind)
-    if isa == LIBRARY and tiles in table() and "amx" in cpu.native(env.isa):
-        return tiles
-    measured = _INSTEAD.get(isa, isa), kind
-    return measured if measured in table() else ("avx2words", kind)
-
-
-def prices(row: Row, problem: ConvProblem, env: Env) -> fits.Prices:
+def prices(key: fits.Key, problem: ConvProblem, env: Env) -> fits.Prices:
     """Returns the seconds on one thread of each of the first `Counts` of such work."""
-    return tuple(unit(problem, env) * price for price in table()[row_for(row, env)])
+    table = fits.of_integers(env.isa, env.release)
+    return tuple(unit(problem, env) * price for price in table[measured(key, env)])
 
 
 def unit(problem: ConvProblem, env: Env) -> float:
@@ -134,12 +105,12 @@ def partition(problem: ConvProblem, env: Env) -> Counts:
     return Counts(computed * weights, _finished(problem), runs, weights, packing(problem, weights))
 
 
-def of_library(problem: ConvProblem) -> Row:
-    """Returns the row of `partition`."""
+def of_library(problem: ConvProblem) -> fits.Key:
+    """Returns the key of the prices of `partition`."""
     if not _is_depthwise(problem):
-        return LIBRARY, problem.direction
+        return problem.direction, LIBRARY
     far = problem.direction == DGRAD or problem.geometry.rank > _MOST_AXES
-    return LIBRARY, BY_REFERENCE if far else DEPTHWISE
+    return BY_REFERENCE if far else DEPTHWISE, LIBRARY
 
 
 def conversions(problem: ConvProblem, env: Env) -> float:

@@ -11,7 +11,7 @@ from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit, rates, regression, times
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.compile import measure_rates
-from dnnl_graph_ops.cost import fits, integers
+from dnnl_graph_ops.cost import fits
 from dnnl_graph_ops.cost import model as cost
 from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.runtime import cpu
@@ -33,10 +33,9 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(times, "SECONDS", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(fits, "user_file", USER_FILE)
-    fits.source.cache_clear()
+    fits.forget()
     yield
-    fits.source.cache_clear()
-    integers.table.cache_clear()
+    fits.forget()
 
 
 def rows_of(path):
@@ -205,9 +204,9 @@ def test_rates_of_recorded_times(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not kernels.int8_isa()[0], reason="no products of integers here")
-def test_integers_are_fitted_in_a_file_of_their_own(tmp_path, capsys):
-    """Rows, going on, prices that `cost.integers` reads, and refusals of other sets and of files of floats."""
-    saved, written = tmp_path / "s8.json", tmp_path / "int8.json"
+def test_integers_are_fitted_beside_floats(tmp_path, capsys):
+    """Rows, going on, prices that `cost.integers` reads, and refusals of other sets."""
+    saved, written = tmp_path / "s8.json", tmp_path / "written.json"
     arguments = ["--dtype", "s8", "--op", "conv_transpose,conv"]
     fit.main([*arguments, "--save", str(saved), "--write", str(written)])
     recorded = times.read(saved)
@@ -216,22 +215,21 @@ def test_integers_are_fitted_in_a_file_of_their_own(tmp_path, capsys):
     ]  # fmt: skip
     assert all(any("integer" in name for name in row["seconds"]) for row in recorded.rows)
     assert "those of the other half, " in capsys.readouterr().out
-    content = json.loads(written.read_text("utf-8"))
-    assert content["constants"].keys() <= {"library", *(isa for isa, _ in integers.table())}
+    content = fits.parse(json.loads(written.read_text("utf-8")))
+    assert content.keys() == {fits.INTEGERS}
+    assert content[fits.INTEGERS].keys() == fits.package("avx2").constants[fits.INTEGERS].keys()
 
     before = saved.read_bytes()
     fit.main([*arguments, "--resume", str(saved)])
     assert saved.read_bytes() == before
-    fit.main(["--load", str(saved), "--write"])
-    mine = json.loads(fits.user_file(integers.FILE).read_text("utf-8"))["constants"]
-    assert {row: list(integers.table()[row]) for row in integers.table()}.items() >= {
-        (isa, kind): prices for isa, kinds in mine.items() for kind, prices in kinds.items()
-    }.items()  # fmt: skip
-
     floats = tmp_path / "f32.json"
     fit.main(["--save", str(floats)])
-    with pytest.raises(InvalidArgumentError, match="files of s8 are fitted apart"):
-        fit.main(["--load", str(saved), str(floats)])
+    fit.main(["--load", str(saved), str(floats), "--write"])
+    isa, release = recorded.head["isa"], recorded.head["onednn"]
+    mine = fits.parse(json.loads(fits.user_file(fits.keys(isa)[0]).read_text("utf-8")))
+    assert fits.of_integers(isa, release) == mine[fits.INTEGERS]
+    assert fits.find(isa, release, "f32") == mine["f32"]
+
     saved.write_text(saved.read_text("utf-8").replace(recorded.head["int8_isa"], "another"), "utf-8")
     with pytest.raises(InvalidArgumentError, match=r"'another'.*ONEDNN_MAX_CPU_ISA names a smaller set"):
         fit.main(["--load", str(saved)])

@@ -8,6 +8,7 @@ from scripts import FOLDER, script
 
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit, regression, times
+from dnnl_graph_ops.convolution.problem import DGRAD
 from dnnl_graph_ops.cost import nearest
 
 bench = script("nearest")
@@ -25,10 +26,10 @@ def test_recorded_times_name_forms_that_exist(path):
 
 def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
     recorded = times.read(TIMES / "sapphire_rapids_f16.json")
-    rows = [row for row in recorded.rows if row["direction"] == fit.DGRAD][:12]
+    rows = [row for row in recorded.rows if row["direction"] == DGRAD][:12]
     saved, table = tmp_path / "times.json", tmp_path / "rows.json"
     saved.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")
-    bench.main([str(saved), "--directions", fit.DGRAD, "--write", str(table)])
+    bench.main([str(saved), "--directions", DGRAD, "--write", str(table)])
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
     nearest.read.cache_clear()
     try:

@@ -3,7 +3,8 @@
 `python -m dnnl_graph_ops.bench.fit` writes a file, which says where and when it was fitted. For each compute dtype,
 family of algorithms and direction it has the seconds on one thread of a product, a value, a run of channels, a weight,
 and a weight packed at every call: the first fields of `cost.Counts`. Choices of algorithms depend on proportions alone,
-so the seconds may be those of another machine; `pace` makes those of several dtypes comparable.
+so the seconds may be those of another machine; `pace` makes those of several dtypes comparable. Constants of `INTEGERS`
+are numbers of products in f32 in place of seconds, by kind of work and instruction set (`cost.integers`).
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ...runtime import cache_files, cpu
 from ...runtime.cpuinfo import cpu_family, cpu_model
 
 Prices = tuple[float, ...]
-T = TypeVar("T")
 FIELDS = 5
+INTEGERS = "s8"
 # the dtypes whose constants stand for a dtype, the best first
-INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32")}
+INSTEAD = {"f16": ("f16", "bf16", "f32"), "bf16": ("bf16", "f32"), INTEGERS: (INTEGERS,)}
 
-Key = tuple[str, str]  # family, direction
+Key = tuple[str, str]  # family, direction; of integers: kind of work, instruction set or "library"
 Constants = Mapping[Key, Prices]
 Fits = Mapping[str, Constants]  # the constants of a file, by dtype
 
@@ -73,6 +74,19 @@ def find(isa: str, onednn: str, dtype: str) -> Constants:
     return file.constants[name]
 
 
+@cache
+def of_integers(isa: str, onednn: str) -> Constants:
+    """Returns the constants of `INTEGERS`, each from the first of the files of `find` that has it."""
+    files = reversed(list(_nearest(isa, onednn, INTEGERS)))
+    return {key: prices for file, name in files for key, prices in file.constants[name].items()}
+
+
+def forget() -> None:
+    """Forgets the user's constants."""
+    source.cache_clear()
+    of_integers.cache_clear()
+
+
 def origin(isa: str, onednn: str, dtype: str) -> tuple[str, str]:
     """Returns the instruction set and dtype that the constants of `find` were fitted to: those asked for, or others."""
     file, name = source(isa, onednn, dtype)
@@ -115,21 +129,15 @@ def package(key: str) -> Fitted:
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
-    """Returns the user's constants if they are for this CPU, instruction set and release, else None."""
-    return of_user(keys(isa)[0], {"isa": isa, "onednn": onednn}, _complete)
+    """Returns the user's constants if they are for this CPU, instruction set and release, else None.
 
-
-def of_user(key: str, made_for: Mapping[str, str], parse: Callable[[Any], T]) -> T | None:
-    """Returns what `parse` returns for the content of the user's file of a key.
-
-    None: there is none, or one for another CPU or with other values than `made_for` has. A damaged file, or one that
-    `parse` refuses as `_complete` does, is ignored with a RuntimeWarning.
+    A damaged file, or one that `_complete` refuses, is ignored with a RuntimeWarning.
     """
-    path = user_file(key)
+    path = user_file(keys(isa)[0])
     try:
         content = cache_files.read(path)
-        wanted = {"cpu": cpu_model(), "cpu_family": cpu_family(), **made_for}
-        return parse(content) if {name: content[name] for name in wanted} == wanted else None
+        wanted = {"cpu": cpu_model(), "cpu_family": cpu_family(), "isa": isa, "onednn": onednn}
+        return _complete(content) if {name: content[name] for name in wanted} == wanted else None
     except OSError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -140,8 +148,9 @@ def of_user(key: str, made_for: Mapping[str, str], parse: Callable[[Any], T]) ->
 
 def _complete(content: Any) -> Fits:
     """Returns the constants in the content of a file. ValueError: other families or directions than today's."""
-    constants = parse(content)
-    if any(prices.keys() != package("avx2").constants["f32"].keys() for prices in constants.values()):
+    constants, known = parse(content), package("avx2").constants
+    integers = constants.get(INTEGERS, {}).keys() <= known[INTEGERS].keys()
+    if not integers or any(constants[name].keys() != known["f32"].keys() for name in constants if name != INTEGERS):
         raise ValueError("not every family of algorithms has its constants")
     return constants
 
