@@ -8,7 +8,7 @@ from scripts import FOLDER, script
 
 from dnnl_graph_ops.algorithms.table import ALGORITHMS
 from dnnl_graph_ops.bench import fit, regression, times
-from dnnl_graph_ops.convolution.problem import DGRAD
+from dnnl_graph_ops.convolution.problem import DGRAD, WGRAD
 from dnnl_graph_ops.cost import nearest
 
 bench = script("nearest")
@@ -33,8 +33,8 @@ def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
     nearest.read.cache_clear()
     try:
-        written = nearest.read("avx512_amx", "f16", fit.DGRAD)
-        assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16", fit.WGRAD) is None
+        written = nearest.read("avx512_amx", "f16", DGRAD)
+        assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16", WGRAD) is None
         samples = fit.samples(times.Recorded(recorded.head, rows))
         by_constants = bench.losses(samples)
         corrected = bench.losses(samples, [nearest.factors(sample.problem, sample.env) for sample in samples])
