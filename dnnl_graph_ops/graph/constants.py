@@ -16,6 +16,7 @@ from .files import Mapped, Pages, Piece
 Array = np.ndarray[Any, Any]
 
 _FEW_BYTES = 4096
+_LENDING = (np.ndarray, memoryview)  # objects that may show memory of others
 
 
 class Meta(NamedTuple):
@@ -29,7 +30,7 @@ def owner_of(array: Array) -> tuple[Any, bool]:
     """Returns the owner of an array's memory, and whether an array of the chain of bases is writable."""
     base: Any = array
     writeable = False
-    while isinstance(base, np.ndarray | memoryview):
+    while isinstance(base, _LENDING):
         if isinstance(base, np.ndarray):
             writeable |= base.flags.writeable
             base = base.base

@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InvalidArgumentError
@@ -74,27 +75,34 @@ class ModelFile:
         return status.st_size, status.st_mtime_ns
 
     def piece(self, offset: int, nbytes: int) -> Piece:
-        """Returns bytes of the file.
+        """Returns a range of the file; raises as `pieces` does."""
+        return self.pieces([(offset, nbytes)])[0]
+
+    def pieces(self, ranges: Sequence[tuple[int, int]]) -> list[Piece]:
+        """Returns ranges of the file, by offset and number of bytes.
+
+        All are allocated before one is read: they are adjacent then, and share huge pages, which are faster to fill.
 
         Raises:
             InvalidArgumentError: the file was changed since it was opened.
         """
-        piece = Piece(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        piece.file, piece.offset = self, offset
-        if nbytes >= _HUGE_BYTES:
+        pieces = [Piece(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _, nbytes in ranges]
+        if sum(nbytes for _, nbytes in ranges) >= _HUGE_BYTES:
             # some systems have none
             with contextlib.suppress(OSError):
-                piece.madvise(mmap.MADV_HUGEPAGE)
-        done = 0
-        with memoryview(piece) as room:
-            while done < nbytes:
-                got = os.preadv(self.descriptor, [room[done:]], offset + done)
-                if not got:
-                    break
-                done += got
-        if done < nbytes or self._seen() != self._state:
+                for piece in pieces:
+                    piece.madvise(mmap.MADV_HUGEPAGE)
+        whole = True
+        for piece, (offset, nbytes) in zip(pieces, ranges, strict=True):
+            piece.file, piece.offset = self, offset
+            done = 0
+            with memoryview(piece) as room:
+                while done < nbytes and (got := os.preadv(self.descriptor, [room[done:]], offset + done)):
+                    done += got
+            whole &= done == nbytes
+        if not whole or self._seen() != self._state:
             raise InvalidArgumentError(
                 f"{self.path} was written to after a graph was read from it, and constants that the graph no longer "
                 "holds are needed again; read the graph again, or write a model to a new file and rename this file"
             )
-        return piece
+        return pieces

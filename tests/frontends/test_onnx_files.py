@@ -1,6 +1,8 @@
 """Models from a path: large initializers stay in the file, and are read again once a net has packed them."""
 
+import gc
 import json
+import mmap
 import os
 import pickle
 
@@ -13,7 +15,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
-from dnnl_graph_ops.graph.files import ModelFile  # noqa: E402
+from dnnl_graph_ops.graph.files import ModelFile, Piece  # noqa: E402
 
 X = np.arange(256, dtype=np.float32).reshape(1, 64, 2, 2) % 5
 
@@ -67,15 +69,39 @@ def test_what_was_let_go_is_read_again(path):
 def test_a_file_is_read_once(path, monkeypatch):
     read = []
 
-    def piece(self, offset, nbytes):
-        read.append(nbytes)
-        return whole(self, offset, nbytes)
+    def pieces(self, ranges):
+        read.extend(nbytes for _, nbytes in ranges)
+        return whole(self, ranges)
 
-    whole = ModelFile.piece
-    monkeypatch.setattr(ModelFile, "piece", piece)
+    whole = ModelFile.pieces
+    monkeypatch.setattr(ModelFile, "pieces", pieces)
     net = dgo.from_onnx(path).compile()
     assert 0 < sum(read) < path.stat().st_size
     assert net(X).shape == X.shape
+
+
+def test_nothing_is_collected_while_a_file_is_read(path, monkeypatch):
+    seen = []
+    whole = ModelFile.pieces
+    monkeypatch.setattr(ModelFile, "pieces", lambda *args: seen.append(gc.isenabled()) or whole(*args))
+    dgo.from_onnx(path)
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_ranges_of_a_file_share_huge_pages(tmp_path, seed):
+    """Ranges of 3 MB each are below the size from which one range gets huge pages."""
+    data = np.random.default_rng(seed).bytes(9 << 20)
+    (tmp_path / "data").write_bytes(data)
+    file = ModelFile(tmp_path / "data", len(data), "test")
+    ranges = [(offset, 3 << 20) for offset in (6 << 20, 0, 3 << 20)]
+    advised = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Piece, "madvise", lambda piece, advice: advised.append(advice), raising=False)
+        pieces = file.pieces(ranges)
+    assert advised == [mmap.MADV_HUGEPAGE] * 3
+    assert [piece[:] for piece in pieces] == [data[offset : offset + nbytes] for offset, nbytes in ranges]
+    assert [piece.offset for piece in pieces] == [offset for offset, _ in ranges]
 
 
 def test_a_file_renamed_to_its_name_changes_nothing(path, seed):

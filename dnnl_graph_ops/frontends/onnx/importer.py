@@ -10,6 +10,7 @@ from ... import dtypes
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph, Value
 from ...net.sizes import UNKNOWN
+from ...runtime import garbage
 from ...runtime.engines import Engine
 from ...words import counted
 from ..reading.budget import Budget
@@ -71,10 +72,11 @@ def from_onnx(model_or_path: Any, engine: Engine | None = None, *, shapes: Input
 
     Source: the ONNX operator specifications, from opset 7 on.
     """
-    model = read(model_or_path, shapes)
-    if not model.outputs:
-        raise InvalidArgumentError("from_onnx: the model declares no outputs")
-    return graph_of(model, engine)
+    with garbage.paused():
+        model = read(model_or_path, shapes)
+        if not model.outputs:
+            raise InvalidArgumentError("from_onnx: the model declares no outputs")
+        return graph_of(model, engine)
 
 
 def graph_of(model: Model, engine: Engine | None) -> Graph:

@@ -16,9 +16,10 @@ from ... import words
 from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
 from ...graph.array_file import field
 from ...graph.constants import from_piece
-from ...graph.files import ModelFile
+from ...graph.files import ModelFile, Piece
 from ...graph.json_format import MAX_OPS
 from ...graph.order import topological
+from ...once import once
 from ...words import counted
 from ..reading import records
 from ..reading.budget import Budget
@@ -27,7 +28,7 @@ from ..reading.input_shapes import InputShapes, NamedDims, fixed
 from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, flat
 from ..reading.records import Keep, Kept
 from ..reading.section import Lent, Section, own_bytes, section_of
-from ..reading.types import type_name
+from ..reading.types import NUMPY, type_name
 from .dynamic import written_apart
 from .functions import Function, inlined
 from .q_operators import in_pairs
@@ -158,9 +159,13 @@ class _Filed:
     file: ModelFile
     large: Mapping[int, Stretch]
 
+    @once
+    def _pieces(self) -> dict[int, Piece]:
+        return dict(zip(self.large, self.file.pieces([*self.large.values()]), strict=True))
+
     def array(self, index: int, tensor: Any) -> Array | None:
         """Returns the elements of an initializer; None, with its data put into the proto, if NumPy cannot map them."""
-        piece = self.file.piece(*self.large[index])
+        piece = self._pieces.pop(index)
         kind, shape = _PLAIN.get(tensor.data_type), tuple(tensor.dims)
         if kind and not tensor.data_location and math.prod(shape) * np.dtype(kind).itemsize == len(piece):
             return from_piece(piece, kind, shape)
@@ -290,7 +295,11 @@ def _arrays(
 
 def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     """Returns the elements of a TensorProto."""
-    check_size(tensor.dims, 1, where)
+    dims = tuple(tensor.dims)
+    check_size(dims, 1, where)
+    kind, raw = NUMPY.get(tensor.data_type), tensor.raw_data
+    if kind and raw and not tensor.data_location and math.prod(dims) * np.dtype(kind).itemsize == len(raw):
+        return np.frombuffer(raw, kind).reshape(dims)
     if tensor.data_type == _NO_TYPE or tensor.data_type not in onnx.TensorProto.DataType.values():
         raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
     external = tensor.data_location == onnx.TensorProto.EXTERNAL
@@ -303,8 +312,8 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     except Exception as error:
         place = f"; its data is read from {folder}, the folder that the model's path leads to" if external else ""
         raise InvalidArgumentError(f"{where}: {type(error).__name__}: {error}{place}") from None
-    if array.shape != tuple(tensor.dims):
-        raise ShapeError(f"{where}: has {array.shape} elements, but dims {tuple(tensor.dims)}")
+    if array.shape != dims:
+        raise ShapeError(f"{where}: has {array.shape} elements, but dims {dims}")
     return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
 
 

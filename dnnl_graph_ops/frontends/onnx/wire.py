@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from ...graph.files import ModelFile
 
@@ -18,6 +18,7 @@ _FIXED = {_LONG: 8, _INT: 4}
 # the most bytes of a number, and of a field's key and length
 _MOST_DIGITS = 10
 _MOST_HEAD = 2 * _MOST_DIGITS
+_BLOCK = 1 << 12  # bytes that are read at once to find fields
 
 
 class Stretch(NamedTuple):
@@ -27,87 +28,87 @@ class Stretch(NamedTuple):
     nbytes: int
 
 
-class _Field(NamedTuple):
-    number: int
-    kind: int
-    start: int
-    begin: int
-    stop: int
-
-
 def without_large(file: ModelFile) -> tuple[bytes, dict[int, Stretch]]:
     """Returns the model without large raw data, and the ranges of the data by the initializer's number.
 
     Raises:
         ValueError: no protobuf message, or an initializer with its data more than once.
     """
-    walk = _Walk()
-    with os.fdopen(os.dup(file.descriptor), "rb") as stream:
-        stream.seek(0)
-        return walk.copied(stream, file.size, 0), walk.large
+    walk = _Walk(file.descriptor)
+    return b"".join(walk.copied(0, file.size, 0)), walk.large
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, descriptor: int) -> None:
         self.large: dict[int, Stretch] = {}
         self.initializers = 0
+        self._descriptor = descriptor
+        # part of the file, and its offset
+        self._block, self._offset = b"", 0
 
-    def copied(self, stream: BinaryIO, end: int, depth: int) -> bytes:
-        parts = []
-        # where the fields begin that were not copied yet
-        data, first = 0, stream.tell()
-
-        def copy(stop: int) -> None:
-            if first < stop:
-                stream.seek(first)
-                parts.append(stream.read(stop - first))
-
-        for field in _fields(stream, end):
-            if field.kind != _BYTES or field.number != _ROUTE[depth]:
+    def copied(self, first: int, end: int, depth: int) -> list[bytes]:
+        """Returns a message without large data, in parts; `first`: where the fields begin that were not copied yet."""
+        parts: list[bytes] = []
+        data = 0
+        for number, kind, start, begin, stop in self._fields(first, end):
+            if kind != _BYTES or number != _ROUTE[depth]:
                 continue
-            if depth == 1 and field.stop - field.begin < LARGE_BYTES:
+            if depth == 1 and stop - begin < LARGE_BYTES:
                 # an initializer without large data
                 self.initializers += 1
                 continue
             if depth < len(_ROUTE) - 1:
-                copy(field.start)
-                stream.seek(field.begin)
-                inner = self.copied(stream, field.stop, depth + 1)
-                parts += [_varint(field.number << 3 | field.kind), _varint(len(inner)), inner]
+                inner = self.copied(begin, stop, depth + 1)
+                length = sum(map(len, inner))
+                parts += [self._read(first, start), _varint(number << 3 | kind), _varint(length), *inner]
                 self.initializers += depth == 1
-                first = field.stop
+                first = stop
                 continue
             data += 1
-            if field.stop - field.begin >= LARGE_BYTES:
-                self.large[self.initializers] = Stretch(field.begin, field.stop - field.begin)
-                copy(field.start)
-                first = field.stop
-        copy(end)
+            if stop - begin >= LARGE_BYTES:
+                self.large[self.initializers] = Stretch(begin, stop - begin)
+                parts.append(self._read(first, start))
+                first = stop
+        parts.append(self._read(first, end))
         if data > 1:
             raise ValueError("raw data more than once")
-        return b"".join(parts)
+        return parts
 
+    def _fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yields each field's number and kind, and where it, its data and the next field begin."""
+        while start < end:
+            block, at = self._head(start)
+            key, after = _read_varint(block, at)
+            kind, length = key & 7, 0
+            if kind == _VARINT:
+                _, after = _read_varint(block, after)
+            elif kind == _BYTES:
+                length, after = _read_varint(block, after)
+            elif kind in _FIXED:
+                length = _FIXED[kind]
+            else:
+                raise ValueError(f"a field of kind {kind}")
+            begin = start + after - at
+            stop = begin + length
+            if stop > end:
+                raise ValueError("a field beyond the end")
+            yield key >> 3, kind, start, begin, stop
+            start = stop
 
-def _fields(stream: BinaryIO, end: int) -> Iterator[_Field]:
-    start = stream.tell()
-    while start < end:
-        stream.seek(start)
-        head = stream.read(_MOST_HEAD)
-        key, at = _read_varint(head, 0)
-        kind, length = key & 7, 0
-        if kind == _VARINT:
-            _, at = _read_varint(head, at)
-        elif kind == _BYTES:
-            length, at = _read_varint(head, at)
-        elif kind in _FIXED:
-            length = _FIXED[kind]
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        begin = start + at
-        if begin + length > end:
-            raise ValueError("a field beyond the end")
-        yield _Field(key >> 3, kind, start, begin, begin + length)
-        start = begin + length
+    def _head(self, start: int) -> tuple[bytes, int]:
+        """Returns a block of the file, and where a field's head lies in it, as a whole unless the file ends before."""
+        at = start - self._offset
+        if not 0 <= at <= len(self._block) - _MOST_HEAD:
+            self._block, self._offset, at = os.pread(self._descriptor, _BLOCK, start), start, 0
+        return self._block, at
+
+    def _read(self, start: int, stop: int) -> bytes:
+        """Returns a range of the file, which is shorter if the file ends before."""
+        parts = []
+        while start < stop and (part := os.pread(self._descriptor, stop - start, start)):
+            parts.append(part)
+            start += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
