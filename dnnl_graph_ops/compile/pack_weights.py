@@ -19,13 +19,15 @@ import numpy as np
 
 from .. import dtypes
 from ..ir.rewrites import Rewrite
-from ..program.arrays import aligned
+from ..program.arrays import aligned, side_by_side
 from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
 from ..symbolic import pinned, plain
 
 Array = np.ndarray[Any, Any]
 # the most steps in sequence; results of longer sequences are not shared, as their cache keys would become long
 _DEEPEST = 16
+# bytes from which a result has pages of its own
+_LARGE = 1 << 16
 
 SHARE_PACKED = Rewrite(
     "share_packed",
@@ -166,6 +168,12 @@ class _Folding:
                 to_run.append(step)
                 for view in (*step.reads, *step.writes):
                     want(view.buffer)
+        written = dict.fromkeys(view.buffer for step in reversed(to_run) for view in step.writes)
+        large = [buffer for buffer in written if buffer in missing.intersection(wanted) and _nbytes(buffer) >= _LARGE]
+        if large:
+            vectors = side_by_side([(buffer.elements, dtypes.numpy_dtype(buffer.dtype)) for buffer in large])
+            for buffer, vector in zip(large, vectors, strict=True):
+                buffer.array = vector
         waiting = Counter(buffer for step in to_run for buffer in {view.buffer for view in step.reads})
         waiting.update(wanted)
         for step in reversed(to_run):
@@ -177,6 +185,10 @@ class _Folding:
         for buffer in wanted:
             if buffer in missing:
                 keep(self.cache_keys[buffer][0], data_of(buffer))
+
+
+def _nbytes(buffer: Buffer) -> int:
+    return buffer.elements * dtypes.itemsize(buffer.dtype)
 
 
 def run_now(step: KernelStep | HostStep) -> None:

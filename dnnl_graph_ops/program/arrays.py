@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
+from ..graph.files import Pages, adjacent
 from ..strides import extent
 from .program import View
 
@@ -19,6 +21,12 @@ def aligned(elements: int, dtype: np.dtype[Any]) -> Array:
     room = np.empty(elements * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + elements * dtype.itemsize].view(dtype)
+
+
+def side_by_side(vectors: Sequence[tuple[int, np.dtype[Any]]]) -> list[Array]:
+    """Returns new vectors, aligned to pages, for large data that is written at once; see `adjacent`."""
+    every = adjacent(Pages, [max(elements * dtype.itemsize, 1) for elements, dtype in vectors])
+    return [np.frombuffer(pages, dtype, n) for pages, (n, dtype) in zip(every, vectors, strict=True)]
 
 
 def ones(view: View) -> Array:

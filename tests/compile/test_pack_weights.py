@@ -11,6 +11,8 @@ from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.algorithms.choice import grid
 from dnnl_graph_ops.compile import pack_weights
+from dnnl_graph_ops.graph.constants import owner_of
+from dnnl_graph_ops.graph.files import Pages
 from dnnl_graph_ops.onednn.partition import Compiled
 
 
@@ -78,6 +80,20 @@ def test_nets_of_a_graph_share_them_and_the_last_one_frees_them(rng):
     del nets, graph, x, y
     gc.collect()
     assert len(pack_weights.kept()) == before
+
+
+def test_large_ones_have_pages_of_their_own(rng):
+    """Weights of 4 MB take pages that are freed one by one; those of a few KB share what NumPy allocates."""
+    graph = dgo.Graph()
+    y = graph.input("x", (1, 512, 64))
+    for channels in (512, 512, 4):
+        y = layer(graph, y, small(rng, 512, channels, 3), pads_begin=1, pads_end=1)
+    (plan,) = plans(graph.compile(y, tune="heuristic", algorithm="direct"))
+    packed = [view.buffer.array for view in constants(plan) if view.buffer.array is not None]
+    owners = [owner_of(array)[0] for array in packed if array.nbytes >= 512 * 512 * 3 * 4]
+    assert len(owners) == 2 and all(isinstance(owner, Pages) for owner in owners)
+    assert owners[0] is not owners[1]
+    assert not any(isinstance(owner_of(array)[0], Pages) for array in packed if array.nbytes < 1 << 16)
 
 
 def test_what_is_folded_into_weights_is_packed_once_too(rng):
