@@ -25,8 +25,9 @@ enum class WorkOf { dgrad, fprop, wgrad };
 
 // Products per result that take as long as beginning and storing a register tile.
 constexpr double kTilePrice = 8;
-// Products per result for a tile in strips, which sum up all taps; products and values there, relative to other tiles.
-constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7;
+// Products per result for a tile in strips, which sum up all taps; products and values there, relative to other tiles;
+// values for an element that is widened or rounded.
+constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7, kConverted = 1.25;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
 // Absent taps of Winograd break the long sums of fprop into short ones.
@@ -135,7 +136,13 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
     work.values = (large ? kLargeTransform : 1.0) * tiles * points * (in / phases + out);
     if (strips) {
-        work.values = kStripValues * number(p.batch * p.groups) * (volume(p.in) * in + volume(p.out) * out);
+        const double images = number(p.batch * p.groups), src = volume(p.in) * in, dst = volume(p.out) * out;
+        work.values = kStripValues * images * (src + dst);
+        // Lines of bf16 or f16 are widened once for each tap of the other axes; results are rounded.
+        const bool dgrad = direction == WorkOf::dgrad;
+        const double outer = number(ceil_div(p.kernel[0], p.stride[0]) * ceil_div(p.kernel[1], p.stride[1]));
+        if (float_type(src_dtype) != ElementType::f32) work.values += kConverted * images * src * (dgrad ? outer : 1);
+        if (float_type(dst_dtype) != ElementType::f32) work.values += kConverted * images * dst * (dgrad ? 1 : outer);
         return work;
     }
     work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);
@@ -161,7 +168,7 @@ Work col2im_work(const FilterProblem& p, const VectorCode& of) {
 
 Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const VectorCode& of) {
     const RowTiles& few = of.rows.tiles;
-    if (columns < std::min(rows, few.few)) std::swap(rows, columns);
+    if (columns < rows && (rows < few.few || few.dots(columns, depth, of.lanes))) std::swap(rows, columns);
     const bool across = rows >= few.few;
     // a last row alone has a tile of its own
     const int64_t tile = across ? of.filter.rows : rows % few.rows == 1 ? 1 : few.rows;

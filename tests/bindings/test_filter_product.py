@@ -27,6 +27,7 @@ from .filter_cases import (
     scratch,
 )
 from .kernel_cases import code
+from .test_kernel_epilogues import random_epilogue
 
 pytestmark = pytest.mark.isa
 
@@ -335,6 +336,49 @@ def test_narrow_types_are_computed_in_f32(seed, dtype, tile):
     run_product(case, "fprop", diff_dst, weights, diff_src, None)
     for got, exact in zip((dst, diff_src), expected, strict=False):
         np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
+
+
+def line_case(rng: np.random.Generator) -> Case:
+    """A direct layer on lines that are computed in strips, or on short ones."""
+    rank = int(rng.choice([1, 2]))
+    strides, kernel = (tuple(int(n) for n in rng.integers(1, most, rank)) for most in (3, 5))
+    source = (*(int(n) for n in rng.integers(1, 4, rank - 1)), int(rng.choice([5, 40, 130, 250])))
+    pads = tuple(int(rng.integers(0, k)) for k in kernel)
+    output = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(source, strides, kernel, pads, strict=True))
+    channels = (int(rng.choice([3, 16, 24])), int(rng.choice([5, 16, 32, 48])))
+    return Case(2, channels, source, output, kernel, strides, pads, (1,) * rank, (1,) * rank, 1, "XOI")
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_lines_of_narrow_types_with_post_ops(seed, dtype):
+    narrow = dtypes.numpy_dtype(dtype)
+    for number in range(10):
+        print(f"seed {seed}, {number}")
+        rng = np.random.default_rng([seed, number])
+        case = line_case(rng)
+        if min(case.output) < 1:
+            continue
+        read, written = (narrow if rng.random() < share else np.dtype(np.float32) for share in (0.8, 0.7))
+        src, weights, bias, diff_dst = random_operands(rng, case, integers)
+        exact, _, _ = truth(case, src, weights, bias, diff_dst)
+        result = np.full(diff_dst.shape, np.nan, written)
+        epilogue, memories, applied = random_epilogue(rng, np.moveaxis(result, -1, 1))
+        if rng.random() < 0.5:
+            epilogue, memories = kernels.Epilogue(), []
+        else:
+            exact = np.moveaxis(applied(np.moveaxis(exact, -1, 1).astype(np.float64)), 1, -1)
+        problem = case.problem()
+        packed = unwritten([problem.packed_size("dgrad")])
+        kernels.filter_pack(problem, "dgrad", code("f32"), in_out_taps(weights, case.weights_format)).run(
+            weights, packed
+        )
+        source = src.astype(read)
+        kernel = kernels.filter_dgrad(
+            problem, code(dtypes.canonical(read)), positions(source), code(dtypes.canonical(written)),
+            positions(result), code("f32"), epilogue=epilogue,
+        )  # fmt: skip
+        kernel.run(source, packed, bias, *memories, scratch(kernel), result)
+        np.testing.assert_array_equal(result, exact.astype(np.float32).astype(written))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])

@@ -44,7 +44,9 @@ void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t&
 // Whether sums are computed in strips: the direct form, few weights, long lines, and results of one run.
 bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch, const Arrangement& of) {
     constexpr int last = kFilterAxes - 1;
-    if (of.layout.planes != 1 || src.type != ElementType::f32 || dst.type != ElementType::f32) return false;
+    // runs of bf16 or f16 are widened as one row, and must overlap or follow each other
+    const bool one_row = src.strides[last] == src.channels && src.step[last] <= src.fold;
+    if (of.layout.planes != 1 || (src.type != ElementType::f32 && !one_row)) return false;
     // Large tensors come from memory: products that write whole vectors fetch ahead and are faster.
     const int64_t bytes = batch * (src.batch_stride * src.item + dst.batch_stride * dst.item);
     if (bytes > kStripBytes && dst.run % (code().panel / 2) == 0) return false;
@@ -80,8 +82,9 @@ SplitWork work_of(const ProductParams& params, const TargetGroup& group, int64_t
     const int64_t channels = params.src.segments * params.src.channels;
     const int64_t run = group.folded ? params.dst.run : params.dst.channels, lanes = code().panel / 2;
     // results that need no transform are written by panels, see direct() and is_staged()
-    const bool by_panels = params.planes == 1 && params.dot == nullptr && params.dst.type == ElementType::f32 &&
-                           (run % code().panel == 0 || (run % lanes == 0 && channels <= kStagedDepth));
+    const bool by_panels =
+        params.planes == 1 && params.dot == nullptr && run % lanes == 0 &&
+        ((params.dst.type == ElementType::f32 && run % code().panel == 0) || channels <= kStagedDepth);
     const int64_t share = by_panels ? code().panel : code().chunk;
     const double wide = static_cast<double>(share), planes = params.planes, depth = static_cast<double>(channels);
     const bool direct = params.planes == 1;
@@ -265,7 +268,8 @@ ProductKernel::ProductKernel(const Joined& joined, FilterDirection direction, co
         by = dot_name(*dot);
         params_.src = apart(images.src, params_.planes > 1 ? kBf16Unit : dot->unit);
     } else {
-        over_operands = params_.strips = is_in_strips(params_.src, params_.dst, params_.batch, arrangement_);
+        params_.strips = is_in_strips(params_.src, params_.dst, params_.batch, arrangement_);
+        over_operands = params_.strips && params_.dst.type == ElementType::f32;
     }
     products = lay_out_tiles(params_, arrangement_);
     lay_out_stages(params_, arrangement_);

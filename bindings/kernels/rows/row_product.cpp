@@ -313,7 +313,8 @@ std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t c
     // Few rows are better those of a, a factor that is not contiguous along the depth is better b; and results that are
     // neighbours in c are columns, if one pass writes them.
     const int64_t few = vector_code().rows.tiles.few;
-    const bool flat = p.columns < std::min(p.rows, few);
+    const bool flat =
+        p.columns < p.rows && (p.rows < few || vector_code().rows.tiles.dots(p.columns, p.depth, vector_code().lanes));
     const bool aside = p.c.strides[1] == 1 && p.c.strides[2] != 1 && p.depth <= kPanelDepth && p.rows >= few;
     const bool exchanged =
         a.along_depth ? flat || (b.along_depth && aside) : b.along_depth || flat || p.rows > kTaller * p.columns;

@@ -31,6 +31,15 @@ constexpr int64_t kRowProductRows = 96;  // rows of a in one pass: they stay in 
 // across b's rows, of which no more than kRowsAcross are worth it. For more, b's rows are put across in panels.
 struct RowTiles {
     int64_t few, rows, columns;
+
+    // Whether `count` rows of a factor become dot products with the other factor's rows rather than a panel. A dot
+    // product ends with the sum of a vector's lanes, which takes as long as kLaneSum steps.
+    bool dots(int64_t count, int64_t depth, int64_t lanes) const {
+        constexpr int64_t kLaneSum = 10, kShort = 128;
+        const int64_t tiled = count % rows == 1 ? count : (count + rows - 1) / rows * rows;
+        const int64_t panel = (count + lanes - 1) / lanes * depth;
+        return count < few && (depth > kShort || tiled * (depth / lanes + kLaneSum) < panel);
+    }
 };
 constexpr int64_t kRowsAcross = 8;
 

@@ -5,18 +5,29 @@
 
 namespace dgo::DGO_ISA {
 
-// Finds the rows of the left factor as addresses of runs in src; only cut runs and runs of bf16 or f16 are copied.
+// Finds the rows of the left factor as addresses of runs in src; only cut runs and runs of bf16 or f16 are copied. Runs
+// of bf16 or f16 that overlap or follow each other on a line are widened once, as one row.
 inline void find_block(const ProductParams& params, const TargetGroup& group, int64_t first, int64_t count,
                        const char* src, const ProductScratch& scratch) {
     constexpr int last = kFilterAxes - 1;
     const FilterImage& image = params.src;
     const int64_t stride = left_stride(params);
     const bool direct = image.type == ElementType::f32;
+    const int64_t step = image.step[last] * image.channels;
+    const bool together = !direct && image.strides[last] == image.channels && step <= image.run;
     for_each_line(group.tiles, group.base, params.outputs, first, count, [&](int64_t t, int64_t n, const TilePlace& p) {
         for (int64_t run = 0; run < image.runs; ++run) {
             const LineRun line = line_run(image, p, run);
             int64_t position = line.position;
             const char* data = src + line.offset * image.item;
+            if (together && !line.absent) {
+                const int64_t length = (n - 1) * step + image.run;
+                float* copy = scratch.left + t * stride + run * length;
+                widen_run(image, data + position * image.strides[last] * image.item, 0, length,
+                          larger(0, -position) * image.channels, (image.size[last] - position) * image.channels, copy);
+                for (int64_t i = 0; i < n; ++i) scratch.rows[(t + i) * image.runs + run] = copy + i * step;
+                continue;
+            }
             for (int64_t i = t; i < t + n; ++i, position += image.step[last]) {
                 const float*& row = scratch.rows[i * image.runs + run];
                 const char* at = data + position * image.strides[last] * image.item;
@@ -160,33 +171,31 @@ inline void write_products(const ProductParams& params, const FilterImage& image
     }
 }
 
-// Whether sums are results whose panels straddle the runs of dst: rows of columns are put together in scratch memory
-// before they are written.
+// Whether rows of columns are put together in scratch memory before they are written: results that are rounded, or whose
+// panels straddle the runs of dst.
 inline bool is_staged(const ProductParams& params, const FilterImage& image) {
-    return in_place(params) && image.type == ElementType::f32 && image.run % kLanes == 0 && image.run % kPanel != 0 &&
-           depth_of(params).parts == 1;
+    return in_place(params) && image.run % kLanes == 0 && !direct(params, image) && depth_of(params).parts == 1;
 }
 
 // Writes rows [t, end) of columns [begin, stop) from scratch memory to dst.
 inline void write_staged_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end,
-                              int64_t stride, const Target* targets, int64_t block, bool vast, float* from,
+                              int64_t stride, const DotTarget* targets, int64_t block, bool vast, float* from,
                               EpilogueRows* epilogue) {
     for (int64_t column = begin, next; column < stop; column = next, targets += block) {
         next = smaller((column / image.run + 1) * image.run, stop);
         const int64_t n = column % image.run, until = n + next - column;
         const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
-            visit_targets(targets + t, end - t, n, until, 1, from + column - begin, stride, visit);
+            visit_targets(targets + t, end - t, n, until, image.item, from + column - begin, stride, visit);
         };
         if (epilogue != nullptr) {
-            for_each_row(
-                [&](float* row, float* to, int64_t low, int64_t count) { epilogue->add(row, to, low, count); });
+            for_each_row([&](float* row, char* to, int64_t low, int64_t count) { epilogue->add(row, to, low, count); });
             epilogue->flush();
         }
-        for_each_row([&](const float* row, float* to, int64_t, int64_t count) {
+        for_each_row([&](const float* row, char* to, int64_t, int64_t count) {
             if (vast && reinterpret_cast<uintptr_t>(to) % (kLanes * sizeof(float)) == 0) {
-                stream(row, count, to);
+                stream(row, count, reinterpret_cast<float*>(to));
             } else {
-                narrow(ElementType::f32, row, count, reinterpret_cast<char*>(to));
+                narrow(image.type, row, count, to);
             }
         });
     }
@@ -201,6 +210,7 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
     const int64_t most = near ? kStagedColumns : larger(kNearBytes / 2 / (depth * kPanel * 4), 1) * kPanel;
     const FetchSplit split(depth, count);
     const int64_t span_count = params.zero == nullptr ? spans_between(params, 0, depth, scratch.spans) : 0;
+    auto* const targets = reinterpret_cast<DotTarget*>(scratch.targets);
     find_spans(params, group, begin, end, scratch);
     for (int64_t column = begin, stop; column < end; column = stop) {
         const int64_t base = column / image.run;
@@ -209,7 +219,7 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
         const int64_t stride = round_up(stop - column, kPanel);
         for (int64_t run = base; run * image.run < stop; ++run) {
             find_targets(params, image, group, first, count, group.targets[run * image.fold] / image.fold, dst,
-                         scratch.targets + (run - base) * params.block);
+                         targets + (run - base) * params.block);
         }
         for (int64_t c = column; c < column + stride; ++c) scratch.columns_bias[c - column] = bias[c % image.run];
         const int64_t row_lines = kTileRows * (depth / 16 + runs);
@@ -233,8 +243,8 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
                                                       params.activation);
                 }
             }
-            write_staged_rows(image, column, stop, t, rows_end, stride, scratch.targets, params.block, vast,
-                              scratch.result, epilogue_behind(params, scratch));
+            write_staged_rows(image, column, stop, t, rows_end, stride, targets, params.block, vast, scratch.result,
+                              epilogue_behind(params, scratch));
         }
     }
     if (vast) _mm_sfence();

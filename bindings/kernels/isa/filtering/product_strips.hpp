@@ -79,8 +79,8 @@ struct RowsBeside {
     int64_t step;  // bytes
     int count;
 
-    RowsBeside(const Beside& beside, const float* dst, int64_t apart) : step(apart * 4), count(beside.count) {
-        for (int i = 0; i < count; ++i) at[i] = reinterpret_cast<const char*>(dst) + beside.from_dst[i];
+    RowsBeside(const Beside& beside, const char* dst, int64_t bytes) : step(bytes), count(beside.count) {
+        for (int i = 0; i < count; ++i) at[i] = dst + beside.from_dst[i];
     }
     DGO_INLINE void fetch(int64_t row, int64_t end, int64_t bytes) const {
         for (int i = 0; i < count; ++i) {
@@ -214,21 +214,42 @@ struct StripWriter {
         add_edges(first + end, n - end);
         const int64_t step = params.src.step[axis] * params.src.strides[axis];
         const int64_t to_step = image.step[axis] * image.strides[axis];
-        float* const at = reinterpret_cast<float*>(dst) + to.offset + to.position * image.strides[axis];
-        const int64_t chunk = larger(kStripFloats / columns() / kTileRows, 2) * kTileRows;
-        const bool over = scratch.epilogue != nullptr && scratch.beside->over;
+        char* const at = dst + (to.offset + to.position * image.strides[axis]) * image.item;
+        const bool widened = params.src.type != ElementType::f32;
+        const int64_t most = larger(kStripFloats / columns() / kTileRows, 2) * kTileRows;
+        const int64_t chunk = widened ? smaller(most, kWidenedRows) : most;
+        // results are rounded, or an operand of post-ops lies where they go
+        const bool moved = image.type != ElementType::f32 || (scratch.epilogue != nullptr && scratch.beside->over);
         for (int64_t t = begin, stop; t < end; t = stop) {
             stop = end - t < chunk + kTileRows ? end : t + chunk;
-            float *const there = at + t * to_step, *const here = over ? scratch.result : there;
-            const Strip strip{stop - t, step, over ? columns() : to_step};
-            multiply(t, strip, here, there, to_step);
-            if (epilogue_behind(params, scratch) != nullptr) finish(here, strip.to_step, there, to_step, strip.count);
-            if (over) move(here, strip.count, there, to_step);
+            if (widened) widen_runs(p, t, stop - t, step);
+            char* const there = at + t * to_step * image.item;
+            float* const here = moved ? scratch.result : reinterpret_cast<float*>(there);
+            const Strip strip{stop - t, step, moved ? columns() : to_step};
+            multiply(t, strip, here, there, to_step * image.item);
+            if (epilogue_behind(params, scratch) != nullptr) {
+                finish(here, strip.to_step, there, to_step * image.item, strip.count);
+            }
+            if (moved) move(here, strip.count, there, to_step * image.item);
+        }
+    }
+
+    // Makes the runs of `count` tiles from tile t of a line f32, in scratch memory; `step` elements from tile to tile.
+    void widen_runs(const TilePlace& p, int64_t t, int64_t count, int64_t step) const {
+        const FilterImage& from = params.src;
+        const int64_t length = (count - 1) * step + from.run;
+        float* to = scratch.lines;
+        for (int64_t r = 0; r < from.runs; ++r, to += length) {
+            if (scratch.starts[r] == nullptr) continue;
+            const LineRun line = line_run(from, p, r);
+            const int64_t offset = line.offset + line.position * from.strides[kFilterAxes - 1] + t * step;
+            widen(from.type, src + offset * from.item, length, to);
+            scratch.starts[r] = to - t * step;
         }
     }
 
     // Multiplies rows from tile `first` on, whose results belong to `there` in dst.
-    void multiply(int64_t first, Strip strip, float* to, const float* there, int64_t step) const {
+    void multiply(int64_t first, Strip strip, float* to, const char* there, int64_t bytes) const {
         const int64_t all = all_spans(), width = columns();
         int64_t count = 0;
         for (int64_t column = 0; column < width; column += kPanel) {
@@ -246,27 +267,27 @@ struct StripWriter {
             const bool half = is_half(column);
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
-            const RowsBeside beside(*scratch.beside, there + column, step);
+            const RowsBeside beside(*scratch.beside, there + column * image.item, bytes);
             strips(scratch.terms, count, strip, panel, bias + column, to + column, last, params.activation, beside);
         }
     }
 
-    // Applies the post-ops to rows that lie `apart`, and belong to `there` in dst.
-    void finish(float* rows, int64_t apart, const float* there, int64_t step, int64_t count) const {
+    // Applies the post-ops to rows that lie `apart`, and belong to `there` in dst, `bytes` from row to row.
+    void finish(float* rows, int64_t apart, const char* there, int64_t bytes, int64_t count) const {
         const int64_t width = columns();
-        if (step == width && params.channel_groups == 1) {
+        if (bytes == width * image.item && params.channel_groups == 1) {
             scratch.epilogue->add(rows, there, 0, count * width);
         } else {
-            for (int64_t i = 0; i < count; ++i) scratch.epilogue->add(rows + i * apart, there + i * step, 0, width);
+            for (int64_t i = 0; i < count; ++i) scratch.epilogue->add(rows + i * apart, there + i * bytes, 0, width);
         }
         scratch.epilogue->flush();
     }
 
-    void move(const float* rows, int64_t count, float* to, int64_t step) const {
+    void move(const float* rows, int64_t count, char* to, int64_t bytes) const {
         const int64_t width = columns();
-        const bool follow = step == width;
-        for (int64_t i = 0, n = follow ? 1 : count; i < n; ++i, rows += width, to += step) {
-            __builtin_memcpy(to, rows, static_cast<size_t>(follow ? count * width : width) * sizeof(float));
+        const bool follow = bytes == width * image.item;
+        for (int64_t i = 0, n = follow ? 1 : count; i < n; ++i, rows += width, to += bytes) {
+            narrow(image.type, rows, follow ? count * width : width, to);
         }
     }
 
@@ -299,8 +320,8 @@ struct StripWriter {
                                                      Ahead{reinterpret_cast<const char*>(panel), 0}, params.activation);
             }
         }
-        write_staged_rows(image, 0, width, 0, edges, stride, scratch.targets, 0, false, scratch.result,
-                          epilogue_behind(params, scratch));
+        write_staged_rows(image, 0, width, 0, edges, stride, reinterpret_cast<const DotTarget*>(scratch.targets), 0,
+                          false, scratch.result, epilogue_behind(params, scratch));
         edges = 0;
     }
 };

@@ -365,7 +365,7 @@ void run_products(const ProductParams& params, const ProductCall& call, char* me
         EpilogueRows rows(call.epilogue, dst, params.dst.item, params.dst.channels);
         if (call.epilogue.params != nullptr) scratch.epilogue = &rows;
         const int64_t size = params.batch * params.dst.batch_stride * params.dst.item;
-        const Beside beside(call.epilogue, dst, size > kReachedBytes);
+        const Beside beside(call.epilogue, dst, params.dst.type == ElementType::f32 && size > kReachedBytes);
         scratch.beside = &beside;
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;

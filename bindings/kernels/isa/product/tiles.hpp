@@ -211,6 +211,21 @@ struct Windows {
         }
     }
 
+    // Moves whole, widened windows on by a tile; positions that both windows have are not widened again.
+    DGO_INLINE void widen_next(const From** from, const char* moved, const RunOffsets& runs, int64_t begin,
+                               int64_t end) const {
+        const int64_t width = counts[2], all = counts[0] * counts[1] * width, kept = larger(width - tile, 0);
+        for (int64_t row = 0; row < all; row += width) {
+            const From* before[kFilterPoints];
+            for (int64_t k = 0; k < width; ++k) before[k] = from[row + k];
+            for (int64_t k = 0; k < width; ++k) {
+                from[row + k] = before[(k + width - kept) % width];
+                if (k < kept) continue;
+                widen_run(image, moved + runs.at[row + k], begin, end, 0, image.run, const_cast<From*>(from[row + k]));
+            }
+        }
+    }
+
     // Transforms elements [begin, begin + count) of one run in the windows of n tiles from p on.
     DGO_INLINE void to(To* at, const TilePlace& p, int64_t n, int64_t run, int64_t begin, int64_t count) const {
         const int64_t end = begin + count, all = counts[0] * counts[1] * counts[2], step = line_step(image, tile);
@@ -219,8 +234,9 @@ struct Windows {
             const From* from[kFilterPlanes];
             const char* moved = data;
             for (int64_t j = 0; j < m; ++j, moved += step, at += stride) {
-                for (int64_t i = 0; i < all; ++i) {
-                    if (j > 0 && straight) {
+                if (j > 0 && !straight) widen_next(from, moved, runs, begin, end);
+                for (int64_t i = 0; i < all && (j == 0 || straight); ++i) {
+                    if (j > 0) {
                         from[i] += step / static_cast<int64_t>(sizeof(From));
                     } else if (runs.at[i] == kAbsent) {
                         from[i] = zeros;
