@@ -472,11 +472,11 @@ def filter_work(
     """Returns the work of filter_* between dense activations, channels last. isa: the set of another CPU."""
 
 def gather(
-    outer: int, sizes: Sequence[int], inner: int, rows: int, item: int, index: int, batched: bool = False
+    outer: int, sizes: Sequence[int], inner: int, rows: int, item: int, index_item: int, batched: bool = False
 ) -> Kernel:
-    """run(src (outer, sizes, inner), places (outer if batched, rows, len(sizes)), dst (outer, rows, inner)):
-    dst[o, r] = src[o, places[o, r]], all dense. Elements of src have `item` bytes, those of places `index`
-    bytes. Places below 0 count from the end; a place outside is an error.
+    """run(src (outer, sizes, inner), indices (outer if batched, rows, len(sizes)), dst (outer, rows, inner)):
+    dst[o, r] = src[o, indices[o, r]], all dense. Elements of src have `item` bytes, indices `index_item` bytes.
+    Negative indices count from the end; an index outside of its axis is an error.
     """
 
 def gather_elements(problem: IndexProblem) -> Kernel:
@@ -927,7 +927,7 @@ def softmax_gradient(outer: int, length: int, inner: int, dtype: int, logarithm:
     """
 
 def topk(outer: int, length: int, inner: int, count: int, largest: bool = True, has_values: bool = True) -> Kernel:
-    """run(src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)): values,
-    places = the `count` largest (or smallest) f32 along the length, in order, and their places in s64; all
+    """run(src (outer, length, inner), [values (outer, count, inner)], indices (outer, count, inner)): values,
+    indices = the `count` largest (or smallest) f32 along the length, in order, and their indices in s64; all
     dense. Of equal values the first comes first; NaN counts as the largest.
     """

@@ -220,7 +220,7 @@ def _indexed(s: Sizes) -> dict[str, Any]:
         "inner": s.row,
         "rows": s.count,
         "item": 4,
-        "index": 8,
+        "index_item": 8,
         "outer if batched": 1,
         "len(sizes)": 1,
     }
@@ -358,7 +358,7 @@ CASES: Final[dict[str, Case]] = {
     "filter_wgrad": Case(
         CONV, conv, lambda s: {"weights_strides": dense_strides(_sides(s)["weights"])}, macs=conv_macs
     ),
-    "gather": Case(INDEXED, _indexed, dtypes={"places": "s64"}, below=lambda s: s.sizes[0]),
+    "gather": Case(INDEXED, _indexed, dtypes={"indices": "s64"}, below=lambda s: s.sizes[0]),
     "gather_elements": Case(
         INDEXED,
         _indexed,
@@ -522,7 +522,7 @@ CASES: Final[dict[str, Case]] = {
         {"rows": 1024, "columns": 1024, "count": 8},
         lambda s: {"outer": s.rows, "length": s.columns, "inner": 1, "count": s.count},
         lambda s: {"has_values": False},
-        dtypes={"places": "s64"},
+        dtypes={"indices": "s64"},
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Rows by their places, against NumPy."""
+"""Rows by their indices, against NumPy."""
 
 from typing import Any
 
@@ -21,6 +21,18 @@ def test_one_axis(kind: Any, index: Any) -> None:
     np.testing.assert_array_equal(made, np.take(src, places, 1))
 
 
+def test_more_indices_than_are_looked_up_once_for_all() -> None:
+    rng = np.random.default_rng(6)
+    count = (1 << 16) + 5
+    src = rng.integers(-100, 100, (3, 7, 1)).astype(np.int8)
+    # memory behind the indices holds none
+    indices = np.full(2 * count, 99, np.int32)
+    indices[:count] = rng.integers(-7, 7, count)
+    made = np.zeros((3, count, 1), np.int8)
+    kernels.gather(3, [7], 1, count, 1, 4).run(src, indices, made)
+    np.testing.assert_array_equal(made, np.take(src, indices[:count], 1))
+
+
 def test_several_axes_and_batches() -> None:
     rng = np.random.default_rng(4)
     src = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
@@ -41,16 +53,16 @@ def test_what_lies_outside() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"index": 2}, "index must be 4 or 8"),
-        ({"sizes": []}, "sizes must have an axis"),
-        ({"item": 9}, "at most 8"),
+        ({"index_item": 2}, "index_item must be 4 or 8"),
+        ({"sizes": []}, "sizes must name the axes"),
+        ({"item": 9}, "item must be 1, 2, 4 or 8"),
         ({"rows": -1}, "at least 0"),
         ({"sizes": [1 << 30, 1 << 30]}, "multiply to more"),
-        ({"sizes": [0]}, "nothing can be taken"),
+        ({"sizes": [0]}, "an axis without elements"),
     ],
 )
 def test_refusals(change: dict[str, Any], said: str) -> None:
-    good: dict[str, Any] = {"outer": 1, "sizes": [5], "inner": 2, "rows": 3, "item": 4, "index": 8}
+    good: dict[str, Any] = {"outer": 1, "sizes": [5], "inner": 2, "rows": 3, "item": 4, "index_item": 8}
     kernels.gather(**good)
     with pytest.raises(dgo.Error, match=said):
         kernels.gather(**{**good, **change})

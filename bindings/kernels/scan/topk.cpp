@@ -39,7 +39,7 @@ struct TopK : Kernel {
     void run(char* const* operands) const override {
         const float* const src = reinterpret_cast<const float*>(operands[0]);
         float* const values = has_values ? reinterpret_cast<float*>(operands[1]) : nullptr;
-        int64_t* const places = reinterpret_cast<int64_t*>(operands[has_values ? 2 : 1]);
+        int64_t* const indices = reinterpret_cast<int64_t*>(operands[has_values ? 2 : 1]);
         const bool sorts = count > kInserted;
         const int threads = threads_for(tasks, bytes);
         // made before any thread starts
@@ -51,22 +51,22 @@ struct TopK : Kernel {
                 const int64_t to = task / blocks * count * inner + first;
                 float* const best = values ? values + to : nullptr;
                 if (count == 1) {
-                    one(from, columns, best, places + to);
+                    one(from, columns, best, indices + to);
                     continue;
                 }
                 for (int64_t column = 0; column < columns; ++column) {
                     float* const at = best ? best + column : nullptr;
                     if (sorts) {
-                        sorted(from + column, orders.data() + rank * length, at, places + to + column);
+                        sorted(from + column, orders.data() + rank * length, at, indices + to + column);
                     } else {
-                        inserted(from + column, at, places + to + column);
+                        inserted(from + column, at, indices + to + column);
                     }
                 }
             }
         });
     }
 
-    void one(const float* from, int64_t columns, float* values, int64_t* places) const {
+    void one(const float* from, int64_t columns, float* values, int64_t* indices) const {
         float best[kColumns];
         int64_t found[kColumns] = {};
         std::copy(from, from + columns, best);
@@ -79,10 +79,10 @@ struct TopK : Kernel {
             }
         }
         if (values) std::copy(best, best + columns, values);
-        std::copy(found, found + columns, places);
+        std::copy(found, found + columns, indices);
     }
 
-    void inserted(const float* from, float* values, int64_t* places) const {
+    void inserted(const float* from, float* values, int64_t* indices) const {
         float best[kInserted];
         int64_t found[kInserted], filled = 0;
         for (int64_t i = 0; i < length; ++i) {
@@ -98,11 +98,11 @@ struct TopK : Kernel {
         }
         for (int64_t i = 0; i < count; ++i) {
             if (values) values[i * inner] = best[i];
-            places[i * inner] = found[i];
+            indices[i * inner] = found[i];
         }
     }
 
-    void sorted(const float* from, int64_t* order, float* values, int64_t* places) const {
+    void sorted(const float* from, int64_t* order, float* values, int64_t* indices) const {
         std::iota(order, order + length, int64_t{0});
         std::partial_sort(order, order + count, order + length, [&](int64_t a, int64_t b) {
             const float x = from[a * inner], y = from[b * inner];
@@ -110,7 +110,7 @@ struct TopK : Kernel {
         });
         for (int64_t i = 0; i < count; ++i) {
             if (values) values[i * inner] = from[order[i] * inner];
-            places[i * inner] = order[i];
+            indices[i * inner] = order[i];
         }
     }
 };
@@ -119,8 +119,8 @@ struct TopK : Kernel {
 
 const Declaration kTopK{"topk(outer, length, inner, count, largest=True, has_values=True)",
                         kernel_by<TopK, int64_t, int64_t, int64_t, int64_t, bool, bool>,
-                        "src (outer, length, inner), [values (outer, count, inner)], places (outer, count, inner)",
-                        "values, places = the `count` largest (or smallest) f32 along the length, in order, and their "
-                        "places in s64; all dense. Of equal values the first comes first; NaN counts as the largest."};
+                        "src (outer, length, inner), [values (outer, count, inner)], indices (outer, count, inner)",
+                        "values, indices = the `count` largest (or smallest) f32 along the length, in order, and their "
+                        "indices in s64; all dense. Of equal values the first comes first; NaN counts as the largest."};
 
 }  // namespace dgo
