@@ -33,9 +33,9 @@ Ints = tuple[int, ...]
 # a template is for unknown dims from 1 / _RANGE of their sizes in the trace to _RANGE times these sizes, whose product
 # is from 1 / _LESS to _MORE times that of the trace: for other sizes, other algorithms may be better
 _RANGE, _LESS, _MORE = 6, 8, 5
-# how many sizes a net meets before the first template, its most templates, how many of them are made before any serves
-# another size, and one more for so many served sizes
-_UNTRACED, MOST_TEMPLATES, _TRIED, _SERVED = 1, 8, 2, 8
+# the most templates of a net, how many of them are made before any serves another size, and one more for so many
+# served sizes
+MOST_TEMPLATES, _TRIED, _SERVED = 8, 2, 8
 
 
 class Refused(Exception):
@@ -162,6 +162,7 @@ def _at_values(step: Step) -> Use:
 class Templates:
     """The templates of a net, which are made as new sizes come: the first size of all is compiled without one.
 
+    A template is traced at a compiled size near the new one, whose algorithms are ranked and whose weights are packed.
     Few are made beyond those that serve other sizes, since a trace takes longer than to compile one size. A net of a
     file knows the unknown dims of templates that another process made: it makes those again that a size is near to,
     from the first size on.
@@ -175,11 +176,17 @@ class Templates:
         self.refusal = ""
         self._all: list[Template] = []
         self._known = list(known)
-        self._sizes = self._traced = self._served = 0
+        self._compiled: list[Ints] = []
+        self._traced = self._served = 0
 
     def shapes(self, unknown: Sequence[int]) -> tuple[Ints, ...] | None:
         """Returns the shapes of the results for unknown dims that a template is for; None where none is."""
         return next((shapes for one in self._all if (shapes := one.shapes(unknown)) is not None), None)
+
+    def add(self, unknown: Sequence[int]) -> None:
+        """Remembers a size that was compiled without a template."""
+        if all(unknown):
+            self._compiled = [*self._compiled, tuple(unknown)][-MOST_TEMPLATES:]
 
     def executor(self, unknown: Sequence[int], net: Traceable, shapes: Sequence[Ints]) -> Any:
         """Returns the executor of a plan for the dims; None where no template can be made, or not for this size.
@@ -191,34 +198,32 @@ class Templates:
             if executor is not None:
                 self._served += 1
                 return executor
-        executor = self._of_known(unknown, net)
-        if executor is not None:
-            return executor
-        self._sizes += 1
-        enough = self._sizes <= _UNTRACED or self._traced >= _TRIED + self._served // _SERVED
-        if enough or self.refusal or not all(unknown):
+        nearest = _nearest(self._known, unknown)
+        if nearest is not None:
+            executor, _ = self._made(net, nearest, unknown)
+            self._known.remove(nearest)
+            if executor is not None:
+                return executor
+        enough = self._traced >= _TRIED + self._served // _SERVED
+        if enough or self.refusal or not (self._compiled or self._all) or not all(unknown):
             return None
+        nearest = _nearest(self._compiled, unknown)
+        if nearest is None:
+            # of sizes that do not fit the net, no trace learns that the net has no template
+            net.infer(shapes)
+        else:
+            self._compiled.remove(nearest)
         self._traced += 1
-        executor, self.refusal = self._made(net, shapes, unknown)
+        executor, self.refusal = self._made(net, nearest or tuple(unknown), unknown)
         return executor
 
-    def _of_known(self, unknown: Sequence[int], net: Traceable) -> Any:
-        """Returns the executor by a template of the known dims nearest to a size; None where none are near."""
-        near = [dims for dims in self._known if _is_near(dims, unknown)]
-        if not near:
-            return None
-        nearest = min(near, key=lambda dims: abs(log(prod(dims) / prod(unknown))))
-        rest = iter(nearest)
-        shapes = [tuple(next(rest) if dim is None else dim for dim in value.shape) for value in net.inputs]
-        executor, _ = self._made(net, shapes, unknown)
-        self._known.remove(nearest)
-        return executor
-
-    def _made(self, net: Traceable, shapes: Sequence[Ints], unknown: Sequence[int]) -> tuple[Any, str]:
-        """Makes a template at these shapes of inputs, and keeps it if it is for a size.
+    def _made(self, net: Traceable, dims: Ints, unknown: Sequence[int]) -> tuple[Any, str]:
+        """Makes a template at unknown dims, and keeps it if it is for a size.
 
         Returns the executor of the size; or None, and why there can be no template, "" where there is one.
         """
+        rest = iter(dims)
+        shapes = [tuple(next(rest) if dim is None else dim for dim in value.shape) for value in net.inputs]
         try:
             template = Template(net, shapes)
             executor = template.executor(unknown)
@@ -234,3 +239,9 @@ class Templates:
     def traced(self) -> list[Ints]:
         """Returns the unknown dims that templates were traced at, of the newest template first."""
         return [*(template.traced for template in self._all), *self._known][:MOST_TEMPLATES]
+
+
+def _nearest(all_dims: Sequence[Ints], unknown: Sequence[int]) -> Ints | None:
+    """Returns the dims nearest to a size among those whose template may be for it; None where there are none."""
+    near = [dims for dims in all_dims if _is_near(dims, unknown)]
+    return min(near, key=lambda dims: abs(log(prod(dims) / prod(unknown))), default=None)

@@ -102,9 +102,9 @@ class Net(NetBase, Generic[Result]):
         needed = set(leaves)
         self.inputs = tuple(value for value in graph.inputs if graph._keeps_inputs or value in needed)
         self._strides = tuple(result_strides(name, value) for name, value in outputs.items())
-        row_major = all(strides is None for strides in self._strides)
+        self._row_major = all(strides is None for strides in self._strides)
         super().__init__(
-            [value.name for value in self.inputs], len(outputs), PlanCache(), row_major, options.threads or 0
+            [value.name for value in self.inputs], len(outputs), PlanCache(), self._row_major, options.threads or 0
         )
         self.graph = graph
         self.outputs: dict[str, Value] = Outputs(outputs)
@@ -329,6 +329,9 @@ class Net(NetBase, Generic[Result]):
             (array.shape, arrays.element_strides(array, f"{label}: input {name!r}"))
             for name, array in zip(self.input_names, ins, strict=True)
         ]
+        # a new plan infers the shapes of results, which are looked up then
+        new = self._row_major and all(item is None for item in outs)
+        executor = self._specialise(layouts, None) if new else None
         shapes = self._out_shapes([layout[0] for layout in layouts])
         results: list[Any] = []
         for (name, value), item, shape in zip(self.outputs.items(), outs, shapes, strict=True):
@@ -340,7 +343,8 @@ class Net(NetBase, Generic[Result]):
         if written:
             arrays.check_apart(written, list(zip(self.input_names, ins, strict=True)), label)
         out_layouts = self._results(shapes, results)
-        executor = self._specialise(layouts, out_layouts)
+        if executor is None:
+            executor = self._specialise(layouts, out_layouts)
         # results are in the engine's memory if an input is
         home = self.engine if any(isinstance(array, DeviceArray) for array in ins) else None
         for i, (shape, value) in enumerate(zip(shapes, self.outputs.values(), strict=True)):
@@ -397,12 +401,16 @@ class Net(NetBase, Generic[Result]):
             if traced is None:
                 values = self._infer(shapes)
                 self._inferred = {key: values}
-                traced = tuple(values[value].shape for value in self.outputs.values())  # type: ignore[misc]
-            known = list(traced)
-            if len(self._shapes) >= _MOST_SHAPES:
-                self._shapes.clear()
-            self._shapes[key] = known
+                return self._remember(key, values)
+            known = self._shapes[key] = list(traced)
         return known
+
+    def _remember(self, key: tuple[Ints, ...], values: Mapping[Value, Value]) -> list[Ints]:
+        """Keeps and returns the shapes of the results, from the values that inference returned."""
+        if len(self._shapes) >= _MOST_SHAPES:
+            self._shapes.clear()
+        shapes = self._shapes[key] = [dims(values[value]) for value in self.outputs.values()]
+        return shapes
 
     def _unknown(self, shapes: Sequence[tuple[int, ...]]) -> list[int]:
         """Returns the sizes, in these shapes of the inputs, of the dims that the graph leaves unknown."""
@@ -422,7 +430,7 @@ class Net(NetBase, Generic[Result]):
     def _plan_for(self, shapes: Sequence[Ints]) -> Executor:
         """Returns the plan for inputs of these shapes, row-major or of declared strides, and new results."""
         ins = [(shape, v.strides or dense_strides(shape)) for shape, v in zip(shapes, self.inputs, strict=True)]
-        return self._specialise(ins, self._results(self._out_shapes(shapes)))
+        return self._specialise(ins, None if self._row_major else self._results(self._out_shapes(shapes)))
 
     def _parts_at(self, shapes: Shapes) -> Parts:
         """Returns the plans that a call with these shapes runs."""
@@ -443,6 +451,9 @@ class Net(NetBase, Generic[Result]):
                 if executor is not None:
                     self._plans.add(executor, None, start)
                     return executor
+                executor = self._made(ins, outs).plan.executor
+                self._templates.add(self._unknown(shapes))
+                return executor
             return self._made(ins, outs).plan.executor
 
     @property
@@ -477,6 +488,7 @@ class Net(NetBase, Generic[Result]):
         shapes = [shape for shape, _ in ins]
         # specialise changes the values, so only one build may take them
         values = self._inferred.pop(tuple(shapes), None) or self._infer(shapes)
+        self._remember(tuple(shapes), values)
         with telling(self._progress):
             return specialise(
                 self._known_nodes(values),

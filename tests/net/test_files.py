@@ -174,13 +174,13 @@ def test_new_sizes_of_a_loaded_net_follow_from_the_first(path, rng, load):
     results(net, given[0])
     with no_compiling():
         loaded = load(net, path)
-    assert loaded._templates.traced() == net._templates.traced() == [(40,)]
+    assert loaded._templates.traced() == net._templates.traced() == [(50,)]
     wanted = [net(*arrays) for arrays in given]
     np.testing.assert_array_equal(loaded(*given[-1]), wanted[-1])
     with no_compiling():
         for arrays, want in zip(given[::-1], wanted[::-1], strict=True):
             np.testing.assert_array_equal(loaded(*arrays), want)
-        assert loaded._templates.traced() == [(40,)]
+        assert loaded._templates.traced() == [(50,)]
         assert loaded.prepare([(1, 64, range(52, 58))]) == 6
 
 
@@ -196,7 +196,7 @@ def test_files_without_sizes_of_templates_are_read(path, rng):
     results(net, random_arrays(rng, net.inputs, size=40))
     net.save(path)
     header = header_of(path.read_bytes())
-    assert header.pop("traced") == [[40]]
+    assert header.pop("traced") == [[50]]
     path.write_bytes(with_header(path.read_bytes(), header))
     check_same(net, dgo.load(path), random_arrays(rng, net.inputs, size=45))
 
