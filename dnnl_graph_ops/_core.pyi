@@ -778,6 +778,34 @@ class Executor:
     @property
     def steps(self) -> int: ...
 
+class PlanSteps:
+    """The steps of a plan of kernels, as far as they are the same for all sizes."""
+
+    def __init__(
+        self,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        places: Sequence[int],
+        steps: Sequence[tuple[str, Sequence[int], tuple[_Ref, bool] | None]],
+    ) -> None:
+        """inputs, outputs: dtypes. places: of scratch buffers, which may share one. steps: a label, slots of
+        operands, and a condition: its flag, and whether that must be set.
+        """
+    def fill(
+        self,
+        plan: Executor,
+        inputs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        outputs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        nbytes: Sequence[int],
+        starts: Sequence[int],
+        constants: Sequence[tuple[Any, bool]],
+        steps: list[Any],
+    ) -> None:
+        """Adds all to a plan. inputs, outputs: shapes and strides. nbytes: of scratch buffers. starts: byte
+        offsets of places. constants: each with whether others keep it. steps: a kernel, byte offsets and
+        extents.
+        """
+
 class NetBase:
     """A callable over compiled plans. Calls that no plan fits go to the subclass's `_slow_call`."""
 

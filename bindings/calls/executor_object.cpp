@@ -20,6 +20,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 using RefTuple = std::pair<int, std::int64_t>;
+using Dims = std::pair<Shape, Shape>;  // shape, strides
 using ViewTuple = std::tuple<int, std::int64_t, int, Shape, Shape>;  // slot, offset, dtype, shape, strides
 
 std::vector<Ref> to_refs(const std::vector<RefTuple>& tuples) {
@@ -141,6 +142,54 @@ void add_callback(ExecutorObject& self, py::object callable, const std::vector<V
     self.core.add_callback(std::move(run), refs, layouts, std::move(label));
     self.owners.push_back(std::move(callable));
 }
+
+// The steps of a plan of kernels that are the same for all sizes: labels, slots of operands, conditions and the dtypes of
+// inputs and outputs. Slots are those of inputs, outputs, scratch and constants, in this order.
+class PlanSteps {
+public:
+    using Condition = std::pair<RefTuple, bool>;
+    using Step = std::tuple<std::string, std::vector<int>, std::optional<Condition>>;
+
+    PlanSteps(std::vector<int> inputs, std::vector<int> outputs, std::vector<std::size_t> places,
+              std::vector<Step> steps)
+        : inputs_(std::move(inputs)), outputs_(std::move(outputs)), places_(std::move(places)),
+          steps_(std::move(steps)) {}
+
+    void fill(ExecutorObject& plan, const std::vector<Dims>& inputs, const std::vector<Dims>& outputs,
+              const std::vector<std::size_t>& nbytes, const std::vector<std::size_t>& starts,
+              const std::vector<std::pair<py::array, bool>>& constants, const py::list& sized) const {
+        for (std::size_t i = 0; i < inputs_.size(); ++i)
+            plan.core.add_input(Layout(inputs_[i], inputs.at(i).first, inputs.at(i).second));
+        for (std::size_t i = 0; i < outputs_.size(); ++i)
+            plan.core.add_output(Layout(outputs_[i], outputs.at(i).first, outputs.at(i).second));
+        for (std::size_t i = 0; i < places_.size(); ++i)
+            plan.core.add_scratch(starts.at(places_[i]), std::max<std::size_t>(nbytes.at(i), 1));
+        for (const auto& [array, shared] : constants) add_constant(plan, array, shared);
+        if (sized.size() != steps_.size())
+            fail(ErrorKind::invalid_argument, plan.core.name() + ": the plan has " + std::to_string(steps_.size()) +
+                                                  " steps, got " + std::to_string(sized.size()));
+        std::vector<Ref> refs;
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+            const auto& [label, slots, condition] = steps_[i];
+            const py::tuple step = sized[i];
+            const py::tuple offsets = step[1];
+            const py::list extents = step[2];
+            refs.clear();
+            std::vector<std::size_t> bytes;
+            for (std::size_t operand = 0; operand < slots.size(); ++operand) {
+                refs.push_back({slots[operand], py::int_(offsets[operand]).cast<std::int64_t>()});
+                bytes.push_back(py::int_(extents[operand]).cast<std::size_t>());
+            }
+            plan.core.add_kernel(py::object(step[0]).cast<std::shared_ptr<Kernel>>(), refs, bytes, label);
+            if (condition) plan.core.only_if({condition->first.first, condition->first.second}, condition->second);
+        }
+    }
+
+private:
+    std::vector<int> inputs_, outputs_;  // dtypes
+    std::vector<std::size_t> places_;    // of scratch buffers, which may share one
+    std::vector<Step> steps_;
+};
 
 // Python's signal handlers run in the main thread alone.
 const Executor::Poll poll = [] {
@@ -375,6 +424,16 @@ void bind_executor(py::module_& m) {
         .def_property_readonly("release_gil", [](const ExecutorObject& self) { return self.core.release_gil(); })
         .def_property_readonly("threads", [](const ExecutorObject& self) { return self.core.threads(); })
         .def_property_readonly("steps", [](const ExecutorObject& self) { return self.core.steps().size(); });
+    py::class_<PlanSteps>(m, "PlanSteps", "The steps of a plan of kernels, as far as they are the same for all sizes.")
+        .def(py::init<std::vector<int>, std::vector<int>, std::vector<std::size_t>, std::vector<PlanSteps::Step>>(),
+             py::arg("inputs"), py::arg("outputs"), py::arg("places"), py::arg("steps"),
+             "inputs, outputs: dtypes. places: of scratch buffers, which may share one. steps: a label, slots of "
+             "operands, and a condition: its flag, and whether that must be set.")
+        .def(
+            "fill", &PlanSteps::fill, py::arg("plan"), py::arg("inputs"), py::arg("outputs"), py::arg("nbytes"),
+            py::arg("starts"), py::arg("constants"), py::arg("steps"),
+            "Adds all to a plan. inputs, outputs: shapes and strides. nbytes: of scratch buffers. starts: byte offsets "
+            "of places. constants: each with whether others keep it. steps: a kernel, byte offsets and extents.");
 }
 
 }  // namespace dgo

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import dtypes
-from .._core import Executor
+from .._core import Executor, PlanSteps
 from ..errors import UnsupportedError
 from ..ir.env import Env
 from ..once import answered
@@ -38,19 +38,6 @@ from .traced_tiles import Tiled
 Constants = Sequence[tuple[Any, bool]]
 
 
-class _Placed(NamedTuple):
-    """The parts of a kernel's step that are the same for all sizes: `slots` are those of its operands in the executor.
-
-    `bands`: makes the kernel of a step of bands, and the number of its scratch buffer. `condition`: slot and byte
-    offset of its flag, and whether the flag must be set.
-    """
-
-    label: str
-    slots: tuple[int, ...]
-    bands: tuple[Tiled, int] | None
-    condition: tuple[tuple[int, int], bool] | None
-
-
 def flag_of(step: Step) -> tuple[View, ...]:
     """Returns the view of the flag of a step's condition; () without one."""
     return (step.condition.flag,) if step.condition else ()
@@ -71,23 +58,28 @@ class Kernels:
         numbers = {buffer: number for number, buffer in enumerate(sharing.owner)}
         self._roots = [numbers[root] for root in sharing.roots]
         places = {buffer: number for number, buffer in enumerate(sharing.roots)}
-        self._places = [places[root] for root in sharing.owner.values()]
         # the executor's slots in order: inputs, outputs, scratch, constants
         ends = [view.buffer for view in (*c.given, *c.targets)]
         slots = {buffer: slot for slot, buffer in enumerate((*ends, *sharing.owner, *constants))}
-        self._steps = []
+        # the numbers of steps of bands, what makes their kernels, and the numbers of their scratch buffers
+        self._bands = [
+            (number, step.kernel, numbers[step.writes[0].buffer])
+            for number, step in enumerate(steps)
+            if isinstance(step.kernel, Tiled)
+        ]
+        placed = []
         for step in steps:
-            bands = (step.kernel, numbers[step.writes[0].buffer]) if isinstance(step.kernel, Tiled) else None
             flags = [((slots[view.buffer], plain(view.byte_offset)), step.condition.wanted) for view in flag_of(step)]
-            operands = tuple(slots[view.buffer] for view in (*step.reads, *step.writes))
-            self._steps.append(_Placed(step.label, operands, bands, flags[0] if flags else None))
-        self._codes = [[dtypes.CODES[view.dtype] for view in views] for views in (c.given, c.targets)]
+            operands = [slots[view.buffer] for view in (*step.reads, *step.writes)]
+            placed.append((step.label, operands, flags[0] if flags else None))
+        ins, outs = ([dtypes.CODES[view.dtype] for view in views] for views in (c.given, c.targets))
+        self._steps = PlanSteps(ins, outs, [places[root] for root in sharing.owner.values()], placed)
         spans: dict[Any, int] = {}
         self.varying: Any = (
             tuple((view.shape, view.strides) for view in c.given),
             tuple((view.shape, view.strides) for view in c.targets),
             [buffer.nbytes for buffer in sharing.owner],
-            tuple(
+            [
                 (
                     _varying(step.kernel),
                     tuple(view.byte_offset for view in (*step.reads, *step.writes)),
@@ -97,7 +89,7 @@ class Kernels:
                     ],
                 )
                 for step in steps
-            ),
+            ],
         )
 
     def close(self) -> None:
@@ -109,31 +101,18 @@ class Kernels:
 
         `dims`: the unknown dims. `seconds`: of a run, roughly.
         """
-        ins, outs, nbytes, varying = values
-        steps = []
-        for (label, slots, bands, condition), (kernel, places, extents) in zip(self._steps, varying, strict=True):
-            if bands is not None:
-                tiled, scratch = bands
-                made = tiled.of(dims, kernel)
-                if made is None:
-                    return None
-                kernel, nbytes[scratch] = made
-                extents[-2] = nbytes[scratch]
-            steps.append((kernel, list(zip(slots, places, strict=True)), label, extents, condition))
+        ins, outs, nbytes, steps = values
+        for number, tiled, scratch in self._bands:
+            sizes, offsets, extents = steps[number]
+            made = tiled.of(dims, sizes)
+            if made is None:
+                return None
+            kernel, nbytes[scratch] = made
+            extents[-2] = nbytes[scratch]
+            steps[number] = kernel, offsets, extents
         starts = self._placed([nbytes[root] for root in self._roots])
         executor = Executor(env.engine._native, self._name)
-        for code, (shape, strides) in zip(self._codes[0], ins, strict=True):
-            executor.add_input(code, shape, strides)
-        for code, (shape, strides) in zip(self._codes[1], outs, strict=True):
-            executor.add_output(code, shape, strides)
-        for place, size in zip(self._places, nbytes, strict=True):
-            executor.add_scratch(starts[place], max(size, 1))
-        for array, is_shared in constants:
-            executor.add_constant(array, is_shared)
-        for kernel, operands, label, extents, condition in steps:
-            executor.add_kernel(kernel, operands, label, extents)
-            if condition is not None:
-                executor.only_if(*condition)
+        self._steps.fill(executor, ins, outs, nbytes, starts, constants, steps)
         threads = 1 if seconds < SERIAL_SECONDS else env.threads
         executor.finalize(release_gil=seconds > GIL_SECONDS, threads=threads)
         return executor

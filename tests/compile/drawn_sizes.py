@@ -329,6 +329,9 @@ class Log:
 
             def add_kernel(self, kernel: Any, refs: Any, label: str, nbytes: Any) -> None:
                 super().add_kernel(kernel, refs, label, nbytes)
+                self.tell(kernel, refs, label, nbytes)
+
+            def tell(self, kernel: Any, refs: Any, label: str, nbytes: Any) -> None:
                 places = []
                 for slot, offset in refs:
                     if isinstance(self.names[slot], str):
@@ -339,12 +342,27 @@ class Log:
                     places.append((self.names[slot], offset))
                 self.told.append((label, kernel.by, log.told(kernel), tuple(places), tuple(nbytes)))
 
+        class Filled(_core.PlanSteps):
+            def __init__(self, *args: Any) -> None:
+                super().__init__(*args)
+                self.args = args
+
+            def fill(
+                self, plan: Any, ins: Any, outs: Any, nbytes: Any, starts: Any, constants: Any, sized: Any
+            ) -> None:
+                super().fill(plan, ins, outs, nbytes, starts, constants, sized)
+                counts = {"input": ins, "output": outs, "scratch": nbytes, "constant": constants}
+                plan.names += [kind for kind, every in counts.items() for _ in every]
+                for (label, slots, _), (kernel, offsets, extents) in zip(self.args[-1], sized, strict=True):
+                    plan.tell(kernel, [*zip(slots, offsets, strict=True)], label, extents)
+
         with (
             mock.patch("dnnl_graph_ops.symbolic.formula.kernels", Kernels()),
             mock.patch.object(
                 native._Function, "__call__", lambda f, *a, **k: log.wrapped(f.__name__, call.__get__(f))(*a, **k)
             ),
             mock.patch.object(evaluate, "Executor", Recorded),
+            mock.patch.object(evaluate, "PlanSteps", Filled),
             mock.patch.object(plan, "Executor", Recorded),
         ):
             yield
