@@ -188,7 +188,7 @@ def by_other_layers() -> Iterator[bool]:
             continue
         samples = bench.gathered([read(part) for part in MADE_OF[name]])
         key, dtype = name.rsplit("_", 1)
-        tables = {direction: rows for direction in bench.DIRECTIONS if (rows := nearest.read(key, dtype, direction))}
+        tables = nearest.read(key, dtype)
         for (direction, rows), limit in zip(tables.items(), limits, strict=True):
             mine = [(sample, away) for sample, away in samples if sample.direction == direction]
             regressed = bench.regressed(mine)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,7 +119,8 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
             f"{regression.mean(inside) - 1:.1%} as corrected, {regression.mean(outside) - 1:.1%} by other layers; "
             f"{sorted(outside, reverse=True)[:4]}"
         )
-        lines = ",\n".join(_lines(found.rows))
+        numbers = np.rint(100 * np.hstack([found.rows.features, found.rows.weights])).astype(int)
+        lines = ",\n".join(f'"{line}"' for line in nearest.written(numbers))
         parts.append(f'"{direction}": {{"forms": {json.dumps(found.rows.forms)}, "rows": [\n{lines}]}}')
     said = json.dumps(
         [
@@ -130,11 +131,6 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
         ]
     )
     return f'{{"rows": {said},\n"directions": {{\n' + ",\n".join(parts) + "}}\n"
-
-
-def _lines(rows: nearest.Rows) -> Iterator[str]:
-    for row in np.rint(100 * np.hstack([rows.features, rows.weights])).astype(int):
-        yield '"' + " ".join(map(str, row)) + '"'
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

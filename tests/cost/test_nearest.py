@@ -44,7 +44,7 @@ def written(monkeypatch, tmp_path, rows):
 @pytest.mark.parametrize("direction", [DGRAD, FPROP, WGRAD])
 def test_the_packages_files(key, dtype, direction):
     """Each belongs to constants, is whole and names forms that there are."""
-    if rows := nearest.read(key, dtype, direction):
+    if rows := nearest.read(key, dtype).get(direction):
         assert dtype in fits.package(key).constants
         assert set(rows.forms) <= {form.name for form in table.ALGORITHMS if form.direction == direction}
         assert rows.features.shape == (len(rows.features), len(nearest.SCALES))
@@ -55,8 +55,8 @@ def test_the_packages_files(key, dtype, direction):
 def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
     problem = described(LAYER, DGRAD, "NXC", False)
     place = nearest.features(problem, env())
-    row = " ".join(f"{100 * value:.0f}" for value in (*place, 0.5))
-    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [row]}})
+    row = np.rint(100 * np.array([[*place, 0.5]]))
+    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [*nearest.written(row)]}})
     assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)}, rel=1e-3)
     plain = {form.name: form.seconds(problem, env()) for form in table.usable(problem, env())}
     found = {form.name: seconds for form, seconds in table.candidates(problem, env())}
@@ -66,9 +66,21 @@ def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
     assert nearest.factors(described(LAYER, FPROP, "NXC", False), env()) == {}
 
 
+@pytest.mark.parametrize("forms", [1, 2, 3])
+def test_what_is_written_is_read(monkeypatch, tmp_path, rng, forms):
+    names, count = [f"form {i}" for i in range(forms)], len(nearest.SCALES)
+    numbers = rng.integers(-32767, 32768, (5, count + forms))
+    written(monkeypatch, tmp_path, {WGRAD: {"forms": names, "rows": [*nearest.written(numbers)]}})
+    rows = nearest.read("avx2", "f32")[WGRAD]
+    assert rows.forms == tuple(names)
+    np.testing.assert_array_equal(np.hstack([rows.features, rows.weights]), numbers / 100)
+    with pytest.raises(ValueError, match="328"):
+        next(nearest.written(numbers * 0 + 32768))
+
+
 def test_constants_without_rows_are_not_corrected():
     problem = described(LAYER, DGRAD, "NXC", False)
-    assert nearest.read("avx2", "f32", DGRAD) is None
+    assert nearest.read("avx2", "f32").get(DGRAD) is None
     assert nearest.factors(problem, env("avx2")) == {}
     assert nearest.factors(problem, env()) != {}
 

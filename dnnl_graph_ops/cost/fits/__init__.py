@@ -124,7 +124,7 @@ def package(key: str) -> Fitted:
     path = package_file(key)
     if not path.exists():
         return Fitted("", {})
-    content = json.loads(path.read_text("utf-8"))
+    content = json.loads(path.read_bytes())
     return Fitted(content["isa"], parse(content), content.get("pace", {}), content["rates"], content["machine"])
 
 
