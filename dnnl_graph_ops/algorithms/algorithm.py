@@ -10,6 +10,7 @@ from ..convolution.problem import READ, ConvProblem, is_channels_last
 from ..cost import fits, integers
 from ..cost import model as cost
 from ..ir.env import Env
+from ..once import answered, once
 from ..onednn import reference, workarounds
 from ..program.epilogue import refusals, views
 from ..program.program import Program
@@ -128,7 +129,7 @@ class Algorithm:
         """Returns the (family, direction) of the cost constants; flipped algorithms have those of the original."""
         return self.family, (self.flips or self).direction
 
-    @property
+    @once
     def on_integers(self) -> bool:
         """Whether the algorithm computes quantized layers on their integers; others do on copies in f32."""
         return self.multiplies == "s8"
@@ -210,7 +211,7 @@ class Algorithm:
         """
         if problem.quantization is not None and not self.on_integers:
             return self.seconds(problem.floats, env, factor) + integers.conversions(problem, env)
-        counts = self.counts(problem, env)
+        counts = answered(problem.answers, (self, env), lambda: self.counts(problem, env))
         finishes = self.finishes(problem, env)
         if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
@@ -223,11 +224,19 @@ class Algorithm:
         elif self.prices is not None:
             prices = self.prices
         else:
-            dtype = env.compute_dtype(problem.dtype)
-            prices = fits.find(env.isa, env.release, dtype)[self.key]
-            slower = cost.correction(self.unit(problem, env), dtype, env)
-            factor *= cost.turned(self.key, self.direction, dtype, env)
+            prices, slower, turned = self._fitted(problem, env)
+            factor *= turned
         return factor * cost.estimate(counts, prices, env.threads, slower) + cost.functions(problem, env, by)
+
+    def _fitted(self, problem: ConvProblem, env: Env) -> tuple[fits.Prices, float, float]:
+        """Returns the fitted prices, and the factors from these to the unit that multiplies and to the direction."""
+        dtype, unit = env.compute_dtype(problem.dtype), self.unit(problem, env)
+
+        def found() -> tuple[fits.Prices, float, float]:
+            prices = fits.find(env.isa, env.release, dtype)[self.key]
+            return prices, cost.correction(unit, dtype, env), cost.turned(self.key, self.direction, dtype, env)
+
+        return answered(env.answers, (self, dtype, unit), found)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:
         """Whether `build` adds the problem's bias, if there is any, and applies all of its post-ops."""

@@ -18,6 +18,7 @@ from .. import dtypes
 from ..convolution.problem import WGRAD, ConvProblem
 from ..cost import speeds
 from ..ir.env import Env
+from ..once import answered
 from ..program import epilogue as post
 from ..program.program import Buffer, Ints, View, dense_in, is_dense, order_of
 from . import filtering, integers, table
@@ -55,11 +56,19 @@ _rankings: dict[Hashable, Ranked] = {}
 
 def ranked(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, the best first."""
-    key = _described(problem), env, table.ALGORITHMS, env.by_reference
+    layer = _described(problem)
+    key = layer, _finish(problem), env, table.ALGORITHMS, env.by_reference
     if not env.varies:
         views = (problem.y, problem.x, *post.views(problem.epilogue))
         layouts = tuple((view.shape, view.strides, view.offset) for view in views)
-        return list(_kept((key, problem.geometry, layouts), lambda: _of_fixed_sizes(problem, env)))
+
+        def rank() -> Ranked:
+            if problem.quantization is None:
+                # layers that differ in what follows the sums are counted once
+                problem.shares(answered(env.answers, (layer, problem.geometry, layouts[:2]), dict))
+            return _of_fixed_sizes(problem, env)
+
+        return list(_kept((key, problem.geometry, layouts), rank))
     ranking = _ranking(problem, env, key, *_stand_in(problem))
     # an algorithm that applies to the sizes of the grid may not apply to the problem's own
     if env.algorithm == "direct":
@@ -213,18 +222,22 @@ def _is_long_and_narrow(problem: ConvProblem) -> bool:
 
 
 def _described(problem: ConvProblem) -> Hashable:
-    """Returns a cache key for rankings of algorithms: every property that affects one, but batch and spatial sizes."""
-    g, weights, bias = problem.geometry, problem.w, problem.bias
-    fixed = (
+    """Returns a cache key: every property of a layer that affects rankings, but batch, spatial sizes and `_finish`."""
+    g, weights = problem.geometry, problem.w
+    return (
         problem.direction, g.y_channels, g.x_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
         g.pads_end, g.output_padding, _lies(problem.y), _lies(problem.x), weights.dtype, weights.shape,
-        weights.strides, weights.is_constant, bias is not None and bias.dtype,
-        problem.narrowed and filtering.taps_are_even(problem), integers.key(problem),
+        weights.strides, weights.is_constant, problem.narrowed and filtering.taps_are_even(problem),
+        integers.key(problem),
     )  # fmt: skip
-    spatial = problem.result.shape
+
+
+def _finish(problem: ConvProblem) -> Hashable:
+    """Returns a cache key of the bias and the post-ops."""
+    bias, spatial = problem.bias, problem.result.shape
     operands = (tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands) for op in problem.epilogue)
     kinds = ((op.kind, repr(sorted(op.attrs.items()))) for op in problem.epilogue)
-    return fixed, *zip(kinds, operands, strict=True)
+    return bias is not None and bias.dtype, *zip(kinds, operands, strict=True)
 
 
 def _lies(view: View, along: Ints | None = None) -> Hashable:

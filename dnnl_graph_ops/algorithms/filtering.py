@@ -143,17 +143,12 @@ def _ranges(weights: View) -> dict[int, tuple[float, float]]:
 
 def taken(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     """Whether the kernels can compute the layer; not with more than 32767 taps on an axis, for example."""
-    return not _first(problem, tile)[1].refusal()
+    return not _first(problem, tile).refusal()
 
 
-def _first(problem: ConvProblem, tile: tuple[int, ...]) -> tuple[ConvProblem, Any]:
-    """Returns the first part of a layer, and its description."""
-
-    def first() -> tuple[ConvProblem, Any]:
-        part = next(parts(problem, tile))
-        return part, filter_problem(part, tile)
-
-    return answered(problem.answers, (_first, tile), first)
+def _first(problem: ConvProblem, tile: tuple[int, ...]) -> Any:
+    """Returns the description of a layer's first part."""
+    return answered(problem.answers, (_first, tile), lambda: filter_problem(next(parts(problem, tile)), tile))
 
 
 def _parts_fit(problem: ConvProblem) -> bool:
@@ -307,7 +302,7 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     """Counts the kernels' products and transforms, for all parts of a layer."""
     count = prod(_residues(problem, tile))
     work = kernels.filter_work(
-        _first(problem, tile)[1], problem.direction, dtypes.CODES[problem.y.dtype],
+        _first(problem, tile), problem.direction, dtypes.CODES[problem.y.dtype],
         dtypes.CODES[problem.x.dtype], env.threads, env.vectors,
     )  # fmt: skip
     counts = of_kernel(problem, env, work)

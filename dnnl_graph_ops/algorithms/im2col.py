@@ -10,6 +10,7 @@ from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, channels, detours, fresh, packing, padded
 from ..ir.env import Env
+from ..once import answered
 from ..program.elementwise import fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View
@@ -126,7 +127,7 @@ def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
     """Whether the GEMM applies the post-ops; builtin kernels do only if they write y channels last."""
     if not own:
         return by_library_without_operands(problem, env, "MatMul")
-    target = _as_positions(problem.y)
+    target = answered(problem.answers, _as_positions, lambda: _as_positions(problem.y))
     return (target is None or target.strides[1] == 1) and expressed(problem, env)
 
 

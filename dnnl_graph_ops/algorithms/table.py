@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 
 from ..convolution.problem import ConvProblem
@@ -98,7 +98,10 @@ def filters(text: str) -> bool:
 
 def candidates(problem: ConvProblem, env: Env, every: bool = False) -> Ranked:
     """Returns the usable algorithms with estimated seconds, cheapest first: the `worthwhile` ones, or `every` one."""
-    seconds = cache(estimates(problem, env))
+    seconds = estimates(problem, env)
+    if problem.quantization is not None:
+        # some algorithms are estimated to tell whether others are worthwhile
+        seconds = cache(seconds)
     weighed = usable(problem, env) if every else worthwhile(problem, env, seconds)
     return sorted(((a, seconds(a)) for a in weighed), key=lambda item: item[1])
 
@@ -127,12 +130,16 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
     floats = problem.floats
 
     def of(env: Env) -> Callable[[Algorithm], float]:
-        factors = cache(partial(nearest.factors, floats, env))
+        factors: Mapping[str, float] | None = None
 
         def seconds(algorithm: Algorithm) -> float:
+            nonlocal factors
             # layers of integers are not among the recorded ones
-            factor = 1.0 if algorithm.on_integers else factors().get(algorithm.name, 1.0)
-            return algorithm.seconds(problem, env, factor)
+            if algorithm.on_integers:
+                return algorithm.seconds(problem, env)
+            if factors is None:
+                factors = nearest.factors(floats, env)
+            return algorithm.seconds(problem, env, factors.get(algorithm.name, 1.0))
 
         return seconds
 

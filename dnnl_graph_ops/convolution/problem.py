@@ -111,7 +111,7 @@ class ConvProblem:
     # of a layer of 8-bit integers, whose post-ops compute in f32
     quantization: Quantization | None = None
 
-    @property
+    @once
     def dtype(self) -> str:
         """The dtype of the tensors that are read; the result may have a wider dtype if post-ops follow."""
         return self.x.dtype if self.direction == FPROP else self.y.dtype
@@ -142,8 +142,15 @@ class ConvProblem:
 
     @once
     def answers(self) -> dict[Hashable, Any]:
-        """Answers that algorithms have worked out of the problem, by their keys: several algorithms ask the same."""
+        """Answers that algorithms have worked out of the problem, by their keys: several algorithms ask the same.
+
+        They depend neither on the bias nor on post-ops.
+        """
         return {}
+
+    def shares(self, answers: dict[Hashable, Any]) -> None:
+        """Takes the answers of a layer that differs from this one in the bias and in post-ops alone."""
+        self.__dict__["answers"] = answers
 
     @once
     def floats(self) -> ConvProblem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import mul
 from typing import NamedTuple
 
 from .. import dtypes
@@ -51,7 +52,7 @@ def estimate(counts: Counts, prices: fits.Prices, threads: int, slower: float = 
     `slower`: `correction` of the unit that multiplies. Below 1 it is a factor of the products alone, as nothing else
     gets faster with the unit; above 1 of everything.
     """
-    work = sum(n * price for n, price in zip(counts, prices, strict=False))
+    work = sum(map(mul, counts, prices))
     seconds = work / threads + overhead(counts, threads)
     return seconds * slower if slower >= 1 else seconds - (1 - slower) * counts.products * prices[0] / threads
 
@@ -122,6 +123,8 @@ def functions(problem: ConvProblem, env: Env, by: int) -> float:
 
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
     """
+    if not problem.epilogue:
+        return 0.0
     each = sum(OPS[op.kind].nanoseconds[by] for op in problem.epilogue if OPS[op.kind].nanoseconds)
     return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads if each else 0.0
 

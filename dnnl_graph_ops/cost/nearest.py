@@ -81,7 +81,7 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
     rows = None if named is None else read(*named).get(problem.direction)
     if rows is None:
         return {}
-    place = features(problem, env)
+    place = answered(problem.answers, (features, env), lambda: features(problem, env))
 
     def regressed() -> Mapping[str, float]:
         factor = np.exp(near(rows.features, np.array(place)) @ rows.weights)

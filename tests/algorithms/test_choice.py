@@ -1,5 +1,6 @@
 """Rankings from the cache are those that the layer itself would get."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,9 +9,13 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.algorithms import choice, table
 from dnnl_graph_ops.bench.problem import Problem
+from dnnl_graph_ops.bench.suite import quick_layers
 from dnnl_graph_ops.bench.times import described
-from dnnl_graph_ops.convolution.problem import FPROP
+from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
+from dnnl_graph_ops.cost import nearest
 from dnnl_graph_ops.ir.env import Env
+from dnnl_graph_ops.program.epilogue import EpilogueOp
+from dnnl_graph_ops.program.program import Buffer, Place, View
 
 # layers of which each two differ in a single property somewhere
 SIZES = [(1, 16, 8, 8), (2, 16, 40, 40)]
@@ -46,6 +51,26 @@ def test_kept_rankings_are_the_layers_own(varies, monkeypatch):
         for shape, data_format, operand in product(SIZES, ("NCX", "NXC"), (False, True)):
             layer(shape, data_format, operand, varies)
     assert len(set(keys)) < len(keys)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("direction", [DGRAD, FPROP, WGRAD])
+def test_counts_and_features_depend_on_no_post_op(direction, dtype):
+    """Layers that differ in the bias and in post-ops alone are counted once."""
+    compared = set()
+    for layer, layout, constant in product(quick_layers(), ("NCX", "NXC"), (False, True)):
+        bare = described(layer, direction, layout, constant, dtype, run=False)
+        bias = View(Buffer(Place.CONSTANT, dtype, bare.result.shape[1]), bare.result.shape[1:2], (1,))
+        operand = replace(bare.result, buffer=Buffer(Place.SCRATCH, dtype, bare.result.size))
+        epilogue = EpilogueOp("Add", {}, (0, operand)), EpilogueOp("Tanh", {}, (1,))
+        full = bare if direction == WGRAD else bare.with_views(bias=bias, epilogue=epilogue)
+        env = Env(dgo.engine("cpu"), 2)
+        assert nearest.features(bare, env) == nearest.features(full, env)
+        for algorithm in table.usable(bare, env):
+            compared.add(algorithm)
+            assert algorithm.counts(bare, env) == algorithm.counts(replace(full), env), algorithm.name
+            assert algorithm.seconds(replace(bare), env) == algorithm.seconds(bare, env)
+    assert len(compared) > 5
 
 
 @pytest.mark.parametrize(
