@@ -52,8 +52,8 @@ def in_file(array: Array) -> bool:
     return isinstance(owner_of(array)[0], Mapped)
 
 
-def from_piece(piece: Piece, dtype: Any, shape: tuple[int, ...], start: int = 0) -> Array:
-    """Returns the dense elements of a part of a file as a read-only array."""
+def from_piece(piece: Pages | bytes, dtype: Any, shape: tuple[int, ...], start: int = 0) -> Array:
+    """Returns dense elements, such as those of a part of a file, as a read-only array."""
     flat = np.frombuffer(piece, np.uint8, offset=start)
     flat.flags.writeable = False
     array: Array = flat.view(dtype).reshape(shape)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..errors import Error
 from ..frontends.onnx.model import Model, assembled
+from ..frontends.onnx.wire import LARGE_BYTES
 from ..frontends.reading.node import Array, OnnxNode, Tensor
 from ..frontends.reading.numpy_steps.pooling import windows
 from ..frontends.reading.types import NUMPY
+from ..graph.constants import from_piece
+from ..graph.files import Pages, adjacent
 from ..once import once
 
 _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
@@ -24,9 +25,21 @@ Facts = tuple[int, "tuple[int | None, ...] | None", "memoryview | bytes | None"]
 
 def array_of(facts: Facts) -> Array:
     """Returns a copy of the elements of a constant."""
-    code, shape, data = facts
-    assert data is not None
-    return np.frombuffer(data, NUMPY[code]).reshape([dim or 0 for dim in shape or ()]).copy()
+    return arrays_of([facts])[0]
+
+
+def arrays_of(constants: Sequence[Facts]) -> list[Array]:
+    """Returns copies of the elements of constants; they never change, so that graphs take them as they are."""
+    data = [memoryview(data or b"").cast("B") for _, _, data in constants]
+    large = [i for i, part in enumerate(data) if part.nbytes >= LARGE_BYTES]
+    copies: list[Pages | bytes] = [b"" if part.nbytes >= LARGE_BYTES else bytes(part) for part in data]
+    for i, pages in zip(large, adjacent(Pages, [data[i].nbytes for i in large]), strict=True):
+        pages.write(data[i])
+        copies[i] = pages
+    return [
+        from_piece(copy, NUMPY[code], tuple(dim or 0 for dim in shape or ()))
+        for copy, (code, shape, _) in zip(copies, constants, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +156,7 @@ class SessionGraph:
         nodes = [self.node(i) for i in numbers]
         made = set(self.produced(numbers))
         reads = dict.fromkeys(name for node in nodes for name in node.reads if name not in made)
-        arrays = {name: array_of(self.values[name]) for name in reads if self.is_known(name)}
+        known = [name for name in reads if self.is_known(name)]
+        arrays = dict(zip(known, arrays_of([self.values[name] for name in known]), strict=True))
         inputs = {name: Tensor(*self.values[name][:2]) for name in reads if name not in arrays}
         return assembled(name, nodes, arrays, inputs, outputs, self.opsets.get("", 1))

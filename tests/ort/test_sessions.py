@@ -12,6 +12,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops.onnxruntime import provider
+from dnnl_graph_ops.onnxruntime.session_graph import arrays_of
 
 from .sessions import CPU, cpu, dgr, executed, helper, model, onnxruntime, ours
 
@@ -384,3 +385,12 @@ def test_install(rng):
     expected = cpu(source).run(None, feeds)
     for session in made:
         check(session.run(None, feeds), expected)
+
+
+def test_constants_are_copied_once(rng):
+    """A graph takes the copies of ONNX Runtime's memory as they are, large and small ones."""
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in ((64, 64, 3, 3), (3,), (), (0, 3))]
+    copies = arrays_of([(1, array.shape, memoryview(array.tobytes())) for array in given])
+    for array, copy in zip(given, copies, strict=True):
+        np.testing.assert_array_equal(copy, array)
+        assert not copy.size or np.shares_memory(dgo.Graph().constant(copy).constant, copy)
