@@ -69,7 +69,7 @@ def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
 @pytest.mark.parametrize("forms", [1, 2, 3])
 def test_what_is_written_is_read(monkeypatch, tmp_path, rng, forms):
     names, count = [f"form {i}" for i in range(forms)], len(nearest.SCALES)
-    numbers = rng.integers(-32767, 32768, (5, count + forms))
+    numbers = rng.integers(-32767, 32768, (50, count + forms))
     written(monkeypatch, tmp_path, {WGRAD: {"forms": names, "rows": [*nearest.written(numbers)]}})
     rows = nearest.read("avx2", "f32")[WGRAD]
     assert rows.forms == tuple(names)
