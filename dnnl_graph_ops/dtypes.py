@@ -34,6 +34,8 @@ NAMES: Final[dict[int, str]] = {code: name for name, code in CODES.items()}
 
 _ITEMSIZES: Final[dict[str, int]] = {name: row[1].itemsize for name, row in _TABLE.items()}
 _BY_NUMPY: Final[dict[np.dtype[Any], str]] = {row[1]: name for name, row in _TABLE.items()}
+# most of what `canonical` is asked for
+_CANONICAL: Final[dict[Any, str]] = {**_BY_NUMPY, **{name: name for name in _TABLE}}
 _BY_NAME: Final[dict[str, str]] = {name: name for name in _TABLE} | {row[1].name: name for name, row in _TABLE.items()}
 
 
@@ -58,6 +60,9 @@ def canonical(dtype_like: Any, where: str = "") -> str:
         InvalidArgumentError: a name or a NumPy dtype that oneDNN has no counterpart for.
         TypeError: no dtype; also `float` and `int`, whose width is ambiguous.
     """
+    known = _CANONICAL.get(dtype_like) if isinstance(dtype_like, str | np.dtype) else None
+    if known is not None:
+        return known
     prefix = f"{where}: " if where else ""
     if type(dtype_like).__module__ == "torch":
         dtype_like = str(dtype_like)

@@ -63,9 +63,8 @@ def ranked(problem: ConvProblem, env: Env) -> Ranked:
         layouts = tuple((view.shape, view.strides, view.offset) for view in views)
 
         def rank() -> Ranked:
-            if problem.quantization is None:
-                # layers that differ in what follows the sums are counted once
-                problem.shares(answered(env.answers, (layer, problem.geometry, layouts[:2]), dict))
+            # layers that differ in what follows the sums are counted once
+            problem.floats.shares(answered(env.answers, (layer, problem.geometry, layouts[:2]), dict))
             return _of_fixed_sizes(problem, env)
 
         return list(_kept((key, problem.geometry, layouts), rank))

@@ -41,6 +41,13 @@ class Env:
     varies: bool = False
     wide: bool = False
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @once
+    def _hash(self) -> int:
+        return hash((self.engine, *self.key(), self.wide))
+
     @once
     def answers(self) -> dict[Hashable, Any]:
         """Answers that depend on the environment and their key alone: each is worked out once a compilation."""

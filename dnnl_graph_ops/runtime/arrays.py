@@ -34,6 +34,8 @@ def as_array(value: Any, where: str) -> Array:
         InvalidArgumentError: a tensor that DLPack cannot hand over (on a device, or requiring gradients); a masked
             array.
     """
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidArgumentError(f"{where}: has a mask, which no op reads; pass array.filled(0), or another value")
     if isinstance(value, np.ndarray | np.generic):

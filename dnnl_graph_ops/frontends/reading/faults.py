@@ -29,9 +29,10 @@ def check_size(shape: Sequence[int | None], itemsize: int, where: str) -> None:
     """Raises for sizes that only a broken or hostile model has."""
     if len(shape) > MAX_NDIM:
         raise ShapeError(f"{where}: {counted(len(shape), 'axis')}, but at most {MAX_NDIM} are possible")
-    if any(dim is not None and dim < 0 for dim in shape):
+    known = [dim for dim in shape if dim]
+    if known and min(known) < 0:
         raise ShapeError(f"{where}: shape {tuple(shape)} has a negative size")
-    if math.prod(dim for dim in shape if dim) * itemsize > MAX_TENSOR_BYTES:
+    if math.prod(known) * itemsize > MAX_TENSOR_BYTES:
         raise ShapeError(f"{where}: shape {tuple(shape)} is more than {MAX_TENSOR_BYTES} bytes")
 
 
