@@ -36,6 +36,8 @@ constexpr double kBrokenSums = 1.1;
 constexpr double kLargeTransform = 2.0;
 // The cost of lines multiplied in place, relative to packed ones.
 constexpr double kInLines = 1.1;
+// Multiplications that take as long as adding a lane of a sum of few rows to the others.
+constexpr double kSummedLane = 10;
 
 double padded(double count, int64_t multiple) {
     const auto units = static_cast<int64_t>(count + static_cast<double>(multiple) - 1) / multiple;
@@ -173,8 +175,9 @@ Work row_product_work(int64_t rows, int64_t columns, int64_t depth, const Vector
     // a last row alone has a tile of its own
     const int64_t tile = across ? of.filter.rows : rows % few.rows == 1 ? 1 : few.rows;
     Work work;
-    work.products =
-        number(depth) * padded(number(rows), tile) * padded(number(columns), across ? of.filter.panel : few.columns);
+    // a sum of few rows is the sum of a vector's lanes
+    const double deep = number(depth) + (across ? 0 : kSummedLane * number(of.depthwise.lanes));
+    work.products = deep * padded(number(rows), tile) * padded(number(columns), across ? of.filter.panel : few.columns);
     work.weights = across ? number(columns) * number(depth) * number(ceil_div(rows, kRowProductRows)) : 0.0;
     return work;
 }

@@ -19,7 +19,6 @@ from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, channels, detours, padded
 from ..ir.env import Env
 from ..program.program import Program, View
-from ..runtime import cpu
 from ..symbolic import kernels
 from . import filtering
 from .algorithm import Algorithm, W, X, Y, always, expressed
@@ -105,7 +104,7 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     if problem.direction != WGRAD:
         counts = filtering.work(problem, env, filtering.direct_tile(problem))
         summed = channels(problem)[problem.direction == FPROP]
-        filled = padded(summed, _TILE_DEPTH) / summed if "amx" in cpu.native(env.isa) else 1.0
+        filled = padded(summed, _TILE_DEPTH) / summed if env.has_tiles else 1.0
         # weights whose number of columns is no multiple of eight are packed one by one
         taps, columns = prod(g.kernel), channels(problem)[problem.direction == DGRAD]
         alone = _ALONE if columns % 8 or taps > _MOST_TOGETHER else 1.0

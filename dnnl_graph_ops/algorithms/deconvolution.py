@@ -163,6 +163,10 @@ _VAST = 512  # taps; with more, the library's convolutions fetch their weights r
 _FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
 _DEPTHWISE_GRADIENT = 3  # most taps of an axis in the library's depthwise kernels of wgrad
 _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are counted
+# with vectors of 16 and no tiles, the cost factors of dgrad with groups of whole halves of a vector: most, and those in
+# f32 of whole vectors with strides
+_WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
+_COLUMN = 25  # bytes of traffic that take as long as adding a value of a GEMM's result to a pixel
 
 
 def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
@@ -183,7 +187,7 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         runs=problem.macs / max(deep, 1),
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),
-        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem),
+        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem) + _columns(problem),
         calls=1 + 2 * surplus,
     )
     if not _has_depthwise_kernel(problem):
@@ -195,8 +199,13 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
 def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> float:
     """Returns the cost factor of a layer for the width of its groups; see `CostFactors.groups`."""
     width, (below, single, parts) = max(channels(problem)), factors.groups
-    if problem.geometry.groups == 1 or problem.direction == WGRAD or env.lanes != 8:
+    if problem.geometry.groups == 1 or problem.direction == WGRAD:
         return 1.0
+    if env.lanes > 8:
+        if problem.direction == FPROP or width % 8 or env.has_tiles:
+            return 1.0
+        strided = max(problem.geometry.strides) > 1 and width % env.lanes == 0
+        return _STRIDED_GROUPS if strided and env.compute_dtype(problem.dtype) == "f32" else _WHOLE_GROUPS
     if width <= env.lanes:
         return below if width < env.lanes else single
     return parts if width % env.lanes else 1.0
@@ -216,7 +225,7 @@ def gemm_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) 
     dtype = env.compute_dtype(problem.dtype)
     if not gradients.by_gemm(axes, narrow=dtype in cpu.HALVES):
         return 1.0
-    tiles = dtype in cpu.HALVES and "amx" in cpu.native(env.isa)
+    tiles = dtype in cpu.HALVES and env.has_tiles
     return gradients.BY_GEMM_FOR_TILES if tiles else gradients.BY_GEMM
 
 
@@ -254,6 +263,13 @@ def _gaps(problem: ConvProblem) -> int:
     """Returns the bytes of copies that the library makes of channels-last tensors with gaps between the pixels."""
     views = (problem.y, problem.x)
     return sum(2 * nbytes(view) for view in views if is_channels_last(view) and not is_dense(view))
+
+
+def _columns(problem: ConvProblem) -> float:
+    """Returns the bytes that stand for adding up columns: dgrad with stride and dilation is a GEMM and col2im."""
+    g = problem.geometry
+    by_gemm = any(s > 1 and d > 1 for s, d in zip(g.strides, g.dilations, strict=True))
+    return _COLUMN * problem.macs / max(channels(problem)[0], 1) if by_gemm and problem.direction == DGRAD else 0.0
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

@@ -23,6 +23,10 @@ from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, 
 MOST_PHASES = 1 << 16
 _WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
 _PERMUTED = 1.3  # cost factor of groups narrower than a vector
+# with vectors of 16 and no tiles: cost factors of groups where strides leave each source to few results, and results
+# of a row, of each phase, that fill a register tile; of fewer, each costs up to _SHORTEST times as much
+_STRIDED = {FPROP: 2.0, DGRAD: 1.4}
+_ROW, _SHORTEST = 10, 3.0
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -109,6 +113,11 @@ def _groups_work(problem: ConvProblem, env: Env) -> Counts:
     width = problem.geometry.y_channels // problem.geometry.groups
     # groups narrower than a vector leave lanes unused, and their sources must be permuted
     waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
+    if env.lanes > 8 and not env.has_tiles:
+        g = problem.geometry
+        row = g.y[-1] if problem.direction == FPROP else -(-g.x[-1] // g.strides[-1])
+        waste *= min(max(_ROW / max(row, 1), 1.0), _SHORTEST)
+        waste *= _STRIDED[problem.direction] if max(g.strides) > 1 else 1.0
     return Counts(
         products=problem.macs * waste,
         values=problem.y.size + problem.x.size,

@@ -25,6 +25,7 @@ from .views import FROM_CHANNELS_LAST, layer_sizes
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
 _MOST_CACHED = 6 << 20  # elements of columns that stay in the caches
+_NARROW = 2.0  # cost factor of the library's products of 16 bits with less than half a vector of columns
 _ROWS_ACROSS = 8  # most columns (C * taps) for which an own GEMM of wgrad does not transpose y
 
 
@@ -209,8 +210,14 @@ def work(problem: ConvProblem, env: Env) -> Counts:
     beyond = 8 * places * x_channels if places * x_channels > _MOST_CACHED and not one_tap(problem) else 0
     # in 16 bits a builtin kernel multiplies, which reads weights as they lie
     packed = fresh(problem, env, problem.w.size) if problem.dtype == "f32" else 0.0
+    products = places * x_channels * padded(y_channels, env.lanes)
+    if problem.dtype != "f32" and problem.direction == DGRAD:
+        rows = g.batch * prod(g.y)
+        products = kernels.row_product_work(rows, x_channels * prod(g.kernel), y_channels, env.vectors).products
+    elif problem.direction == FPROP and y_channels < env.lanes / 2 and _by_library_in_halves(problem, env):
+        products *= _NARROW
     return Counts(
-        products=places * x_channels * padded(y_channels, env.lanes),
+        products=products,
         values=places * x_channels + problem.y.size * across,
         runs=0 if one_tap(problem) else places,
         weights=problem.w.size,
@@ -218,6 +225,10 @@ def work(problem: ConvProblem, env: Env) -> Counts:
         bytes=detours(problem, env) + beyond + packed,
         calls=2,
     )
+
+
+def _by_library_in_halves(problem: ConvProblem, env: Env) -> bool:
+    return problem.dtype != "f32" and env.compute_dtype(problem.dtype) != "f32" and not env.has_tiles
 
 
 def _rows_work(problem: ConvProblem, env: Env) -> Counts:

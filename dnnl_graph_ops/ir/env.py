@@ -81,6 +81,10 @@ class Env:
         return cpu.lanes(self.isa)
 
     @property
+    def has_tiles(self) -> bool:
+        return "amx" in cpu.native(self.isa)
+
+    @property
     def vectors(self) -> str:
         """The instruction set of builtin kernels as `_core.kernels` names it; "": the one that this process uses."""
         return ""

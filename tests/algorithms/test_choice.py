@@ -89,3 +89,35 @@ def test_a_1d_layer_is_compiled_where_runs_repay_it(sizes, library, builtin, fir
     ranking = [(table.named(name, FPROP), 1e-6 * micros) for name, micros in names.items()]
     problem = described(layer, FPROP, "NCX", constant=True)
     assert choice._without_compiling(ranking, problem, Env(dgo.engine("cpu"), 1))[0][0].name == first
+
+
+SLOW = [
+    # the library multiplies and adds up columns
+    (
+        Problem("dilated", 2, 16, 192, (28, 28), (2, 2), (2, 2), (2, 2), (2, 2), (), (4, 4)),
+        DGRAD,
+        "f32",
+        "deconvolution",
+    ),
+    (
+        Problem("dilated", 2, 16, 192, (28, 28), (2, 2), (2, 2), (2, 2), (2, 2), (), (4, 4)),
+        DGRAD,
+        "bf16",
+        "deconvolution",
+    ),
+    # few results for each source, or in a row
+    (Problem("strided", 2, 160, 160, (28, 28), (5, 5), (2, 2), groups=10), FPROP, "f32", "builtin grouped"),
+    (Problem("strided", 2, 160, 160, (28, 28), (5, 5), (2, 2), groups=10), DGRAD, "bf16", "builtin grouped"),
+    (Problem("short", 1, 192, 192, (3, 3, 3), (3, 3, 3), (2, 2, 2), groups=12), DGRAD, "bf16", "builtin grouped"),
+    # each sum adds up the lanes of a vector
+    (Problem("narrow", 4, 8, 6, (64, 64), (1, 1), (2, 2)), DGRAD, "bf16", "im2col"),
+]
+
+
+@pytest.mark.constants("avx512_bf16")
+@pytest.mark.parametrize(("layer", "direction", "dtype", "slow"), SLOW, ids=[f"{s[0].name} {s[2]}" for s in SLOW])
+def test_kinds_of_layers_that_an_algorithm_is_slow_for(layer, direction, dtype, slow):
+    """Times on a Zen 5: the slow one takes 1.4 to 12 times as long as the best."""
+    problem = described(layer, direction, "NXC", constant=True, dtype=dtype, run=False)
+    ranking = [algorithm.name for algorithm, _ in choice.ranked(problem, Env(dgo.engine("cpu"), 1))]
+    assert slow in ranking and ranking[0] != slow
