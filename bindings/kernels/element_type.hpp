@@ -10,6 +10,8 @@ enum class ElementType { raw1, raw2, raw4, raw8, raw16, raw32, f32, bf16, f16, s
 
 constexpr int kF32 = 3;  // the oneDNN data type of what kernels sum in
 
+constexpr bool is_byte(ElementType type) { return type == ElementType::u8 || type == ElementType::s8; }
+
 // Bytes of one element of a oneDNN data type; an error for a type without whole bytes.
 int64_t item_size(int dtype);
 

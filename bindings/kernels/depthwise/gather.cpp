@@ -532,7 +532,7 @@ std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool d
     integers.flip = integer_type(name, "src", problem.dtype) == ElementType::s8 ? 0x80 : 0;
     integers.zero = unsigned_zero(name, problem.dtype, src_zero);
     integers.dst = number_type(dst_dtype);
-    if (integers.dst != ElementType::s8 && integers.dst != ElementType::u8) float_type(dst_dtype);
+    if (!is_byte(integers.dst)) float_type(dst_dtype);
     integers.item = item_size(dst_dtype);
     set_results(name, {problem.dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false}, dst_dtype,
                 has_bias ? kF32 : 0, integers.params);

@@ -198,7 +198,7 @@ public:
         if (sizes.c > 1 && (from_.channel != 1 || to_.channel != 1)) {
             fail(ErrorKind::invalid_argument, name + ": channels must be contiguous");
         }
-        if (type_ != ElementType::s8 && type_ != ElementType::u8) float_type(dst_dtype);
+        if (!is_byte(type_)) float_type(dst_dtype);
         set_results(name, how, dst_dtype, bias_dtype, params_);
         filling_ = static_cast<uint8_t>(unsigned_zero(name, how.src_dtype, how.src_zero));
         flip_ = integer_type(name, "src", how.src_dtype) == ElementType::s8 ? 0x80 : 0;

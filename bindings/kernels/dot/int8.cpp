@@ -113,7 +113,7 @@ public:
 private:
     void set_residual(const Residual& residual) {
         const ElementType type = integer_type(name, "residual", residual.dtype), to = params_.dst.type;
-        if (epilogue_ || (to != ElementType::s8 && to != ElementType::u8)) {
+        if (epilogue_ || !is_byte(to)) {
             fail(ErrorKind::invalid_argument, name + ": a residual needs a dst of s8 or u8, without post-ops");
         }
         const Quotient inner = checked_quotient(name, "inner", residual.inner_scale, residual.inner_zero,

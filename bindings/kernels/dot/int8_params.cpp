@@ -9,7 +9,7 @@ namespace dgo {
 
 ElementType integer_type(const std::string& kernel, const char* name, int dtype) {
     const ElementType type = number_type(dtype);
-    if (type != ElementType::s8 && type != ElementType::u8) {
+    if (!is_byte(type)) {
         fail(ErrorKind::invalid_argument, kernel + ": " + name + " must be s8 or u8");
     }
     return type;

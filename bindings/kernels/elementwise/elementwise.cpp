@@ -35,7 +35,7 @@ void widen_blocks(std::vector<ElementwiseAxis>& axes) {
 
 ElementType elementwise_type(int dtype) {
     const ElementType type = number_type(dtype);
-    return type == ElementType::u8 || type == ElementType::s8 ? type : float_type(dtype);
+    return is_byte(type) ? type : float_type(dtype);
 }
 
 struct ElementwiseKernel : Kernel {

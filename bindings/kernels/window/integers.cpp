@@ -8,8 +8,6 @@
 namespace dgo {
 namespace {
 
-bool is_whole(ElementType type) { return type == ElementType::u8 || type == ElementType::s8; }
-
 void check_scale(const std::string& what, double scale, int64_t zero) {
     if (!(scale > 0) || !std::isfinite(scale)) {
         fail(ErrorKind::invalid_argument, what + ": a scale is not a finite number above 0");
@@ -29,7 +27,7 @@ WindowTypes::WindowTypes(const std::string& what, int from_dtype, int to_dtype, 
         fail(ErrorKind::invalid_argument,
              what + ": the results are " + (widens ? "f32, or " : "") + "of the type of src");
     }
-    if (!is_whole(from) || (!is_whole(to) && to != ElementType::f32)) {
+    if (!is_byte(from) || (!is_byte(to) && to != ElementType::f32)) {
         fail(ErrorKind::invalid_argument, what + ": with scales src is of 8-bit integers, and so is dst, or f32");
     }
     std::tie(scale, zero, to_scale, to_zero) = *scales;

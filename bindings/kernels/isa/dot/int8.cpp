@@ -8,29 +8,27 @@ const ProductCode kInt8Products = kProductsOf<Products<Int8Finish>>;
 void run_int8_positions(const Int8Positions& positions, bool scale, bool round) {
     const Int8Positions of = positions;  // a copy, which no store changes
     const Int8Values values{*of.integer, of.scales, of.bias, nullptr};
-    const bool bytes = of.type == ElementType::s8 || of.type == ElementType::u8;
     int32_t* row = of.sums;
     char* to = of.dst;
     const auto each = [&](auto finish) __attribute__((always_inline)) {
         for (int64_t i = 0; i < of.count; ++i, row += of.step, to += of.pitch) finish();
     };
-    if (scale && round && bytes && of.floats && of.joined) {
+    if (!scale || !round || !is_byte(of.type)) {
+        each([&] {
+            if (scale) values.scale(row, 0, of.channels, 0, of.floats);
+            if (round) values.round(of.type, row, of.channels, to);
+        });
+    } else if (of.floats && of.joined) {
         constexpr int64_t kStep = kWide ? 2 * kBytesAtOnce : kBytesAtOnce;
         const int64_t all = of.count * of.channels;
         for (int64_t i = 0, channel = 0; i < all; i += kStep, channel = (channel + kStep) % of.channels) {
             values.scale_to_bytes<false, true>(of.type, row + i, channel, smaller(kStep, all - i), 0, to + i);
         }
-    } else if (scale && round && bytes && of.floats) {
-        each([&]() __attribute__((always_inline)) {
-            values.scale_to_bytes<false, true>(of.type, row, 0, of.channels, 0, to);
-        });
-    } else if (scale && round && bytes) {
-        each([&]()
-                 __attribute__((always_inline)) { values.scale_to_bytes<false>(of.type, row, 0, of.channels, 0, to); });
     } else {
-        each([&] {
-            if (scale) values.scale(row, 0, of.channels, 0, of.floats);
-            if (round) values.round(of.type, row, of.channels, to);
+        by_flag(of.floats, [&](auto floats) __attribute__((always_inline)) {
+            each([&]() __attribute__((always_inline)) {
+                values.scale_to_bytes<false, floats>(of.type, row, 0, of.channels, 0, to);
+            });
         });
     }
 }

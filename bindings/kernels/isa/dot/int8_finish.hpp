@@ -31,7 +31,7 @@ struct Int8Values {
     }
 
     void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
-        if (type == ElementType::s8 || type == ElementType::u8) {
+        if (is_byte(type)) {
             to_bytes(type, count, to,
                      [&](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
         } else {
@@ -39,43 +39,19 @@ struct Int8Values {
         }
     }
 
-    // Scales and rounds in one pass.
-    void scale_and_round(ElementType type, int32_t* row, int64_t first, int64_t count, int32_t read, char* to) const {
-        if (type != ElementType::s8 && type != ElementType::u8) {
-            scale(row, first, count, read);
-            round(type, row, count, to);
-        } else if (points == nullptr) {
-            scale_to_bytes<false>(type, row, first, count, 0, to);
-        } else {
-            scale_to_bytes<true>(type, row, first, count, read, to);
-        }
-    }
-
-    // The same with the sum of the integers' floats and another tensor's, at `other`, in place of the scaled sums.
+    // Scales and rounds to 8 bits in one pass. other: another tensor's integers, whose floats are added; null: none.
     template <bool kPoints>
-    DGO_INLINE void add_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
-                                 const char* other, char* to) const {
-        const Quotient quotient = params.quotient;
-        const bool signs = type == ElementType::s8;
-        for (int64_t c = 0; c < count; c += kBytesAtOnce) {
-            char last[2][kBytesAtOnce];
-            const int64_t left = count - c;
-            const bool whole = left >= kBytesAtOnce;
-            const char* from = other + c;
-            if (!whole) {
-                __builtin_memset(last[0], 0, kBytesAtOnce);
-                __builtin_memcpy(last[0], from, static_cast<size_t>(left));
-                from = last[0];
-            }
-            Lanes value[kByteVectors], v[kByteVectors];
-            for (int j = 0; j < kByteVectors; ++j) {
-                value[j] = scaled<kPoints>(row + c + j * kLanes, first + c + j * kLanes, read);
-            }
-            add_residual<Division::checked>(from, value);
-            quotients_of<false, Division::checked>(quotient, value, v);
-            store_integers<true>(v, quotient, signs, whole ? to + c : last[1]);
-            if (!whole) store_first(to + c, last[1], left);
-        }
+    DGO_INLINE void scale_and_round(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
+                                    const char* other, char* to) const {
+        if (other == nullptr) return scale_to_bytes<kPoints>(type, row, first, count, read, to);
+        to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
+            Lanes value[] = {scaled<kPoints>(row + c, first + c, read)};
+            char last[kLanes] = {};
+            const bool whole = c + kLanes <= count;
+            if (!whole) __builtin_memcpy(last, other + c, static_cast<size_t>(larger(0, count - c)));
+            add_residual<Division::checked>(whole ? other + c : last, value);
+            return value[0];
+        });
     }
 
     // Writes kVectors of columns of rows from channel `first` on, with scales and bias in registers. Rows of sums are
@@ -218,10 +194,9 @@ struct Int8Finish {
     }
 
     // Writes results of 8 bits of rows that no post-op or zero point changes; returns whether rows are left.
-    bool round_rows(ElementType type, const int32_t* from, const DotTarget* targets, int64_t rows, int64_t begin,
+    bool round_rows(ElementType type, int32_t* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
-        const bool bytes = type == ElementType::s8 || type == ElementType::u8;
-        if (!bytes || call.epilogue.params != nullptr || call.points != nullptr) return true;
+        if (!is_byte(type) || call.epilogue.params != nullptr || call.points != nullptr) return true;
         const Int8Values some = values;
         const int64_t first = group * run, there = call.residual == nullptr ? 0 : call.residual - dst;
         Division division = division_of(some.params.quotient);
@@ -232,35 +207,24 @@ struct Int8Finish {
         for (int64_t i = 0; i < rows; ++i) whole &= targets[i].low <= begin && targets[i].high >= end;
         const auto columns = [&](auto vectors) __attribute__((always_inline)) {
             by_division(division, [&](auto by) __attribute__((always_inline)) {
-                const auto write = [&](auto residual, auto small) __attribute__((always_inline)) {
-                    some.columns_to_bytes<vectors, residual, small, by>(type, from, kChunk, targets, rows, begin,
-                                                                        first + begin, there);
-                };
-                if (call.residual != nullptr) {
-                    small_ ? write(std::true_type{}, std::true_type{}) : write(std::true_type{}, std::false_type{});
-                } else {
-                    small_ ? write(std::false_type{}, std::true_type{}) : write(std::false_type{}, std::false_type{});
-                }
+                by_flag(call.residual != nullptr, [&](auto residual) __attribute__((always_inline)) {
+                    by_flag(small_, [&](auto small) __attribute__((always_inline)) {
+                        some.columns_to_bytes<vectors, residual, small, by>(type, from, kChunk, targets, rows, begin,
+                                                                            first + begin, there);
+                    });
+                });
             });
             begin += vectors * kLanes;
             from += vectors * kLanes;
         };
         while (whole && begin + kMostBytes <= end) columns(std::integral_constant<int, kMostByteVectors>{});
         while (whole && begin + kBytesAtOnce <= end) columns(std::integral_constant<int, kByteVectors>{});
-        const auto for_each_row = [&](auto write) __attribute__((always_inline)) {
-            visit_targets(targets, rows, begin, end, 1, from, kChunk,
-                          [&](const int32_t* row, char* to, int64_t low, int64_t count)
-                              __attribute__((always_inline)) { write(row, first + low, count, to); });
-        };
-        if (call.residual != nullptr) {
-            for_each_row([&](const int32_t* row, int64_t at, int64_t count, char* to) __attribute__((always_inline)) {
-                some.add_to_bytes<false>(type, row, at, count, 0, to + there, to);
-            });
-        } else {
-            for_each_row([&](const int32_t* row, int64_t at, int64_t count, char* to) __attribute__((always_inline)) {
-                some.scale_to_bytes<false>(type, row, at, count, 0, to);
-            });
-        }
+        const char* other = call.residual;
+        visit_targets(targets, rows, begin, end, 1, from, kChunk,
+                      [&](const int32_t* row, char* to, int64_t low, int64_t count) __attribute__((always_inline)) {
+                          some.scale_and_round<false>(type, row, first + low, count, 0,
+                                                      other == nullptr ? nullptr : to + there, to);
+                      });
         return false;
     }
 
@@ -277,16 +241,16 @@ struct Int8Finish {
             if (values.points != nullptr) values.correct(row, group * run + low, count, sum_read(to));
             return round(type, row, count, to);
         }
-        if (call.residual != nullptr) {
-            const char* other = call.residual + (to - dst);
-            if (values.points == nullptr) {
-                values.add_to_bytes<false>(type, row, group * run + low, count, 0, other, to);
-            } else {
-                values.add_to_bytes<true>(type, row, group * run + low, count, sum_read(to), other, to);
-            }
-            return;
+        if (!is_byte(type)) {
+            scale(row, to, low, count);
+            return round(type, row, count, to);
         }
-        values.scale_and_round(type, row, group * run + low, count, sum_read(to), to);
+        const char* other = call.residual == nullptr ? nullptr : call.residual + (to - dst);
+        if (values.points == nullptr) {
+            values.scale_and_round<false>(type, row, group * run + low, count, 0, other, to);
+        } else {
+            values.scale_and_round<true>(type, row, group * run + low, count, sum_read(to), other, to);
+        }
     }
 
 private:

@@ -74,7 +74,7 @@ DGO_INLINE void by_type(ElementType type, Elements&& run) {
     with_type(type, run);
 }
 
-bool is_whole(const ElementwiseSide& side) { return side.type == ElementType::u8 || side.type == ElementType::s8; }
+bool is_whole(const ElementwiseSide& side) { return is_byte(side.type); }
 
 // An operand, and the affine function that its integers pass through as they become floats.
 struct Side : ElementwiseSide {

@@ -41,63 +41,44 @@ DGO_INLINE bool any_above(Lanes v, float limit) {
     return _mm256_movemask_epi8(any) != 0;
 }
 
-// left, right = the 32 nearest integers plus `zero`, saturated to 16 bits, in two halves; returns the order of fours of
-// their bytes.
-template <bool kNative = kWide>
-DGO_INLINE __m256i words_of(const Lanes* v, int16_t zero, __m256i& left, __m256i& right) {
-    if constexpr (kNative) {
-        const __m512i words = _mm512_packs_epi32(bits<__m512i>(to_integers(v[0])), bits<__m512i>(to_integers(v[1])));
-        const __m512i all = _mm512_adds_epi16(words, _mm512_set1_epi16(zero));
-        left = _mm512_castsi512_si256(all);
-        right = _mm512_extracti64x4_epi64(all, 1);
-        return _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
-    }
-    __m256 eights[4];
-    __builtin_memcpy(eights, v, sizeof(eights));
-    const auto words = [&](int i) __attribute__((always_inline)) {
-        const __m256i both = _mm256_packs_epi32(_mm256_cvtps_epi32(eights[i]), _mm256_cvtps_epi32(eights[i + 1]));
-        return _mm256_adds_epi16(both, _mm256_set1_epi16(zero));
-    };
-    left = words(0);
-    right = words(2);
-    return _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-}
-
-// Stores 64 integers.
-template <bool kBounds>
-DGO_INLINE void store_most_integers(const Lanes* v, const Quotient& by, bool signs, char* to) {
-    const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(by.zero));
-    const auto words = [&](int i) __attribute__((always_inline)) {
-        const __m512i both = _mm512_packs_epi32(bits<__m512i>(to_integers(v[i])), bits<__m512i>(to_integers(v[i + 1])));
-        return _mm512_adds_epi16(both, zero);
-    };
-    const __m512i left = words(0), right = words(2);
-    __m512i bytes = signs ? _mm512_packs_epi16(left, right) : _mm512_packus_epi16(left, right);
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    bytes = _mm512_permutexvar_epi32(order, bytes);
-    if (kBounds) {
-        const __m512i low = _mm512_set1_epi8(static_cast<char>(by.low)),
-                      high = _mm512_set1_epi8(static_cast<char>(by.high));
-        bytes = signs ? _mm512_min_epi8(_mm512_max_epi8(bytes, low), high)
-                      : _mm512_min_epu8(_mm512_max_epu8(bytes, low), high);
-    }
-    store_bytes(to, bytes);
-}
-
-template <bool kBounds, int kCount>
+// Stores the nearest integers plus `by.zero`, 32 or 64. kBounds: low and high are not those of the type.
+template <bool kBounds, int kCount, bool kNative = kWide>
 DGO_INLINE void store_integers(const Lanes (&v)[kCount], const Quotient& by, bool signs, char* to) {
-    if constexpr (kCount != kByteVectors) return store_most_integers<kBounds>(v, by, signs, to);
-    __m256i left, right;
-    const __m256i order = words_of(v, static_cast<int16_t>(by.zero), left, right);
-    __m256i bytes = signs ? _mm256_packs_epi16(left, right) : _mm256_packus_epi16(left, right);
-    bytes = _mm256_permutevar8x32_epi32(bytes, order);
-    if (kBounds) {
-        const __m256i low = _mm256_set1_epi8(static_cast<char>(by.low)),
-                      high = _mm256_set1_epi8(static_cast<char>(by.high));
-        bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, low), high)
-                      : _mm256_min_epu8(_mm256_max_epu8(bytes, low), high);
+    const auto zero = static_cast<int16_t>(by.zero);
+    const auto low = static_cast<char>(by.low), high = static_cast<char>(by.high);
+    if constexpr (kNative) {
+        const auto words = [&](int i) __attribute__((always_inline)) {
+            return _mm512_adds_epi16(
+                _mm512_packs_epi32(bits<__m512i>(to_integers(v[i])), bits<__m512i>(to_integers(v[i + 1]))),
+                _mm512_set1_epi16(zero));
+        };
+        const __m512i left = words(0), right = kCount > 2 ? words(kCount - 2) : left;
+        __m512i bytes = signs ? _mm512_packs_epi16(left, right) : _mm512_packus_epi16(left, right);
+        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        bytes = _mm512_permutexvar_epi32(order, bytes);
+        const __m512i least = _mm512_set1_epi8(low), most = _mm512_set1_epi8(high);
+        if (kBounds) {
+            bytes = signs ? _mm512_min_epi8(_mm512_max_epi8(bytes, least), most)
+                          : _mm512_min_epu8(_mm512_max_epu8(bytes, least), most);
+        }
+        if constexpr (kCount > 2) return store_bytes(to, bytes);
+        store_bytes(to, _mm512_castsi512_si256(bytes));
+    } else {
+        __m256 eights[4];
+        __builtin_memcpy(eights, v, sizeof(eights));
+        const auto words = [&](int i) __attribute__((always_inline)) {
+            const __m256i both = _mm256_packs_epi32(_mm256_cvtps_epi32(eights[i]), _mm256_cvtps_epi32(eights[i + 1]));
+            return _mm256_adds_epi16(both, _mm256_set1_epi16(zero));
+        };
+        __m256i bytes = signs ? _mm256_packs_epi16(words(0), words(2)) : _mm256_packus_epi16(words(0), words(2));
+        bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        const __m256i least = _mm256_set1_epi8(low), most = _mm256_set1_epi8(high);
+        if (kBounds) {
+            bytes = signs ? _mm256_min_epi8(_mm256_max_epi8(bytes, least), most)
+                          : _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
+        }
+        store_bytes(to, bytes);
     }
-    store_bytes(to, bytes);
 }
 
 // Stores the first `count` bytes of some vectors, fewer than 32.
@@ -149,6 +130,11 @@ DGO_INLINE void by_division(Division by, Function&& function) {
     if (by == Division::sum) return function(std::integral_constant<Division, Division::sum>{});
     if (by == Division::product) return function(std::integral_constant<Division, Division::product>{});
     function(std::integral_constant<Division, Division::checked>{});
+}
+
+template <class Function>
+DGO_INLINE void by_flag(bool flag, Function&& function) {
+    flag ? function(std::true_type{}) : function(std::false_type{});
 }
 
 // Writes `count` integers: values(c) gives the lanes from element c on, and is called for up to 31 elements past the
