@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -45,12 +45,8 @@ def _isa_of(problem: ConvProblem) -> str:
     return _WITHOUT_TILES.get(best, best) if set(problem.quantization.weights_zeros) == {shift} else WORDS
 
 
-class _Kernel(NamedTuple):
-    """A kernel of a layer: its packed weights, how it is made from what describes results, and words for its label."""
-
-    packed: View
-    make: Callable[..., Any]
-    by: str
+# packed weights of a layer, how a kernel is made from what describes results, and words for its label
+_Kernel = tuple[View, Callable[..., Any], str]
 
 
 def _build(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -58,14 +54,15 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     q, result = problem.quantization, problem.result
     assert q is not None
     source, target = as_channels_last(program, problem.read[0]), result_view(program, result)
-    kernel = _in_floats(program, problem, source, target, env) or _in_integers(program, problem, source, target)
+    of_layer = _in_floats(program, problem, source, target, env) or _in_integers(program, problem, source, target)
+    packed, make, by = of_layer
     bias = [] if problem.bias is None else [program.in_a_row(problem.bias)]
     epilogue, low, high = q.bounded(problem.epilogue, result.dtype)
     after = fused(program, epilogue, as_floats(target))
     scale, zero = q.dst or (1.0, 0)
-    step = kernel.make(dst_scale=scale, dst_zero=zero, dst_low=low, dst_high=high, epilogue=after.epilogue)
-    reads = [source, kernel.packed, program.constant(q.scales(result.shape[1])), *bias, *after.views]
-    program.kernel(step, reads, [target], labelled(MULTIPLY + kernel.by, problem.epilogue))
+    step = make(dst_scale=scale, dst_zero=zero, dst_low=low, dst_high=high, epilogue=after.epilogue)
+    reads = [source, packed, program.constant(q.scales(result.shape[1])), *bias, *after.views]
+    program.kernel(step, reads, [target], labelled(MULTIPLY + by, problem.epilogue))
     if target is not result:
         program.copy(target, result, FROM_CHANNELS_LAST)
 
@@ -101,7 +98,7 @@ def _in_floats(program: Program, problem: ConvProblem, source: View, target: Vie
     code = dtypes.CODES[target.dtype]
     has_bias = problem.bias is not None
     make = partial(kernels.int8_depthwise_gather, described, dgrad, q.src_zero, code, has_bias=has_bias)
-    return _Kernel(packed, make, " in f32")
+    return packed, make, " in f32"
 
 
 def _in_integers(program: Program, problem: ConvProblem, source: View, target: View) -> _Kernel:
@@ -129,22 +126,14 @@ def _in_integers(program: Program, problem: ConvProblem, source: View, target: V
         kernels.int8_depthwise, layer, dgrad, src, source.strides, zero, dtypes.CODES[target.dtype], target.strides,
         bias_dtype=0 if problem.bias is None else dtypes.CODES["f32"], isa=isa,
     )  # fmt: skip
-    return _Kernel(packed, make, "" if isa == kernels.int8_isa()[0] else f" by {isa}")
+    return packed, make, "" if isa == kernels.int8_isa()[0] else f" by {isa}"
 
 
 NAME = f"{integers.NAME}, depthwise"
 ALGORITHMS = tuple(
     Algorithm(
-        NAME,
-        direction,
-        "depthwise",
-        _applies,
-        cost.sums,
-        _build,
-        NOTHING,
-        fuses=always,
-        multiplies="s8",
+        NAME, direction, "depthwise", _applies, cost.sums, _build, NOTHING, fuses=always, multiplies="s8",
         row=lambda p: (cost.DEPTHWISE, _isa_of(p)),
     )
     for direction in (FPROP, DGRAD)
-)
+)  # fmt: skip

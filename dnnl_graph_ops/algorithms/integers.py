@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -142,15 +142,6 @@ def _best(problem: ConvProblem, env: Env) -> tuple[int, ...]:
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
-    """A layer, the kernel's description of it, and its src in rows, with strides (N, spatial...) in elements."""
-
-    problem: ConvProblem
-    description: Any
-    rows: View
-    strides: list[int]
-
-
 def _code(problem: ConvProblem) -> int:
     return dtypes.CODES[problem.dtype]
 
@@ -181,19 +172,14 @@ class _Steps:
         problem = replace(problem, geometry=replace(problem.geometry, **changes))
         return filtering.filter_problem(problem, self.tile, self.varies)
 
-    def parts(self, rows: View, strides: Sequence[int], target: View) -> list[Part]:
-        """Returns the layer with src in rows, or the layers that a dilated one is split into."""
+    def parts(self, rows: View, strides: Sequence[int], target: View) -> list[ConvProblem]:
+        """Returns the layer with src in rows, or the layers that a dilated one is split into; strides are in bytes."""
         problem, src = self.problem, READ[self.problem.direction][0]
         item, _, _ = kernels.int8_layout(self.reads, self.code, self.isa)
         sizes = getattr(problem, src).shape
         places = View(rows.buffer, (sizes[0], 1, *sizes[2:]), (strides[0] * item, 1, *(item * s for s in strides[1:])))
         views = {src: replace(places, offset=rows.offset), RESULT[problem.direction]: target}
-        parts = []
-        for part in filtering.parts(problem.with_views(**views), self.tile):
-            view: View = getattr(part, src)
-            at = [view.strides[0], *view.strides[2:]]
-            parts.append(Part(part, self.described(part), view, [stride // item for stride in at]))
-        return parts
+        return list(filtering.parts(problem.with_views(**views), self.tile))
 
     def rows(self) -> tuple[View, list[int]]:
         """Returns the left factor of the product, src in the kernel's row layout, and its strides (N, spatial...).
@@ -263,7 +249,9 @@ class _Steps:
             # the kernel indexes sums by the position in a dense result
             target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
         parts, merged = self.parts(rows, strides, target), merged_weights(program, problem.w)
-        packed = self.packed(parts[0].description, merged, merged.strides, points if early and points.any() else None)
+        packed = self.packed(
+            self.described(parts[0]), merged, merged.strides, points if early and points.any() else None
+        )
         scales = [] if result.dtype == "s32" else [program.constant(q.scales(result.shape[1]))]
         reads = [packed, *scales, *q.scale, *q.zero]
         if problem.bias is not None:
@@ -272,8 +260,10 @@ class _Steps:
             reads += [program.constant(points), self.sums(rows, strides)]
         by = "" if self.isa == kernels.int8_isa()[0] else f" by {self.isa}"
         label = labelled(filtering.tile_label(self.tile, by), problem.epilogue)
-        for part, description, src, at in parts:
-            dst = part.result
+        item, _, _ = kernels.int8_layout(self.reads, self.code, self.isa)
+        for part in parts:
+            src, dst = part.read[0], part.result
+            at = [stride // item for stride in (src.strides[0], *src.strides[2:])]
             epilogue, low, high = q.bounded(part.epilogue, dst.dtype)
             after, residual, added = fused(program, epilogue, as_floats(dst)), q.residual, {}
             if residual is not None:
@@ -281,7 +271,7 @@ class _Steps:
                 reads = [*reads, laid_as(program, residual.view, dst.strides)]
                 low, high = q.bounds_of_sum(dst.dtype)
             kernel = kernels.int8_product(
-                description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
+                self.described(part), part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
                 *self.read(), *(q.dst or (1.0, 0)), low, high, late,
                 0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1], self.threads, after.epilogue,
                 self.isa, bool(q.scale), bool(q.zero), **added,

@@ -162,6 +162,11 @@ class Search:
             if parts is not None and self.take(FusionGroup(self.sorted(parts.members), backend, parts)):
                 rewrite.fired(node)
 
+    def reader(self, value: Value) -> Node | None:
+        """Returns the node that alone reads `value`; None where none or several do, or where the net returns it."""
+        numbers = self.of(value)
+        return self.nodes[numbers[0]] if len(numbers) == 1 and not self.leaves(value) else None
+
     def maker(self, no: No, value: Value, reads: int) -> Node | None:
         """Returns the node that computes `value`, if exactly `reads` nodes read `value` and the net does not return it.
 

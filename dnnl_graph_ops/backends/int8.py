@@ -194,65 +194,56 @@ def _longest(makers: list[int], head: int, joining: set[int], search: Search, th
     the nodes of the library's partition, or none.
     """
     _, *epilogue = behind(head, joining, search)
-    last = search.nodes[epilogue[-1] if epilogue else head].outputs[0]
-    after = search.of(last)
-    rounds = len(after) == 1 and search.nodes[after[0]].kind == "Quantize" and not search.leaves(last)
-    for more in ([*epilogue, *(after if rounds else ())], epilogue, []):
+    after = search.reader(search.nodes[epilogue[-1] if epilogue else head].outputs[0])
+    rounding = [search.numbers[after]] if after is not None and after.kind == "Quantize" else []
+    for more in ([*epilogue, *rounding], epilogue, []):
         members = [*makers, head, *more]
         nodes = [search.nodes[number] for number in members]
-        parts = match(nodes, search.env, set(members) == theirs)
-        if parts is not None:
-            return _with_sum(nodes, parts, joining, search, bool(theirs)) or _group_of(nodes, parts, search)
+        product = match(nodes, search.env, set(members) == theirs)
+        if product is not None:
+            summed, added = _with_sum(product, joining, search, bool(theirs))
+            return FusionGroup(search.sorted([*nodes, *added]), INT8, summed)
     return None
 
 
-def _group_of(nodes: Sequence[Node], match: Match, search: Search) -> FusionGroup:
-    return FusionGroup(search.sorted(nodes), INT8, match)
-
-
-def _with_sum(
-    nodes: Sequence[Node], product: Match, joining: set[int], search: Search, weighs: bool
-) -> FusionGroup | None:
-    """Returns a group with the sum that follows the Quantize of a convolution's group; None where there is none.
+def _with_sum(product: Match, joining: set[int], search: Search, weighs: bool) -> tuple[Match, list[Node]]:
+    """Returns a product with the sum that follows its Quantize and the nodes of that, or the product and none.
 
     `weighs`: the library has a partition of the convolution, which is faster for some layers and adds no such sum. One
     of the same nodes is weighed with the kernel when the group is lowered.
     """
     q = product.parts
     if q.quantize is None or q.head.kind not in CONVOLUTIONS:
-        return None
-    following = _following_sum(q.quantize, joining, search)
-    summed = with_sum(q, following) if following else None
+        return product, []
+    following = _following_sum(q.quantize, search)
+    if following is None:
+        return product, []
+    added, last = following
+    nodes = [*filter(None, added[1:]), last]
+    summed = with_sum(q, added, last) if joining.issuperset(search.numbers.get(node, -1) for node in nodes) else None
     if summed is None:
-        return None
+        return product, []
     problem = with_own_bias(product.problem)
     leaves = weighs and not product.partitioned and _is_left_to_library(problem, search.env)
-    added = integers.takes_residual(problem) and not leaves
-    FUSE_RESIDUAL.tell(summed.head, "" if added else "the kernel adds the sum")
-    return _group_of([*nodes, *following], Match(summed, problem, product.partitioned), search) if added else None
+    takes = integers.takes_residual(problem) and not leaves
+    FUSE_RESIDUAL.tell(summed.head, "" if takes else "the kernel adds the sum")
+    return (Match(summed, problem, product.partitioned), nodes) if takes else (product, [])
 
 
-def _following_sum(inner: Node, joining: set[int], search: Search) -> list[Node]:
-    """Returns the nodes after a Quantize that add other integers: both Dequantize ops, Add, ReLU or Clamp, Quantize."""
-
-    def alone(node: Node) -> Node | None:
-        readers = search.of(node.outputs[0])
-        return search.nodes[readers[0]] if len(readers) == 1 and not search.leaves(node.outputs[0]) else None
-
-    floats = alone(inner)
-    add = None if floats is None or floats.kind != "Dequantize" else alone(floats)
+def _following_sum(inner: Node, search: Search) -> tuple[Sum, Node] | None:
+    """Returns the sum of the integers of a Quantize and of others, and the Quantize after it; None where none is."""
+    floats = search.reader(inner.outputs[0])
+    add = None if floats is None or floats.kind != "Dequantize" else search.reader(floats.outputs[0])
     if floats is None or add is None or add.kind != "Add":
-        return []
+        return None
     other = next((value.node for value in add.inputs if value is not floats.outputs[0]), None)
-    after = alone(add)
-    bound = [after] if after is not None and after.kind in BOUNDING else []
-    last = alone(after) if after is not None and bound else after
-    unmet = other is None or other.kind != "Dequantize" or alone(other) is not add
-    if unmet or last is None or last.kind != "Quantize":
-        return FUSE_RESIDUAL.declined(add, "an Add alone reads the floats of both") or []
-    assert other is not None
-    nodes = [floats, other, add, *bound, last]
-    return nodes if joining.issuperset(search.numbers.get(node, -1) for node in nodes) else []
+    last = search.reader(add.outputs[0])
+    bound = last if last is not None and last.kind in BOUNDING else None
+    last = last if bound is None else search.reader(bound.outputs[0])
+    unmet = other is None or other.kind != "Dequantize" or search.reader(other.outputs[0]) is not add
+    if unmet or other is None or last is None or last.kind != "Quantize":
+        return FUSE_RESIDUAL.declined(add, "an Add alone reads the floats of both")
+    return Sum(inner, floats, other, add, bound), last
 
 
 INT8 = Backend("int8", build, find=_find, weighs=True)

@@ -127,12 +127,10 @@ def _find(search: Search) -> None:
         (maker,) = {value.node for value in head.inputs} if len(head.inputs) == 1 else (None,)
         if head.kind not in BUILDERS or maker not in search.numbers:
             continue
-        if len(search.of(head.inputs[0])) > 1 or search.leaves(head.inputs[0]):
+        if search.reader(head.inputs[0]) is not head:
             continue
-        result = head.outputs[0]
-        readers = [search.nodes[number] for number in search.of(result)]
-        rest = readers if len(readers) == 1 and _rounds(readers[0]) and not search.leaves(result) else []
-        members = [maker, head, *rest]
+        last = search.reader(head.outputs[0])
+        members = [maker, head, *([last] if last is not None and _rounds(last) else [])]
         parts = match(members, search.env)
         if parts is not None:
             search.take(FusionGroup(tuple(members), INTEGER_WINDOW, parts))

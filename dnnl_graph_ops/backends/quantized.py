@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import schema
-from ..convolution.quantization import BOUNDING
 from ..graph import Node
 from ..ir.rewrites import Rewrite
 from ..onednn.exact_int8 import channels, integer_words, points_fit
@@ -129,29 +128,21 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
     return Quantized(src, weights, head, tuple(rest), quantize)
 
 
-def with_sum(q: Quantized, nodes: Sequence[Node]) -> Quantized | None:
-    """Returns a product with the sum that follows its Quantize; None where its kernel cannot run the sum.
-
-    `nodes`: those after the Quantize, in topological order: of `Sum` but the first, and a Quantize.
-    """
-    *dequantizing, add, last = (node for node in nodes if node.kind not in BOUNDING)
-    bound = next((node for node in nodes if node.kind in BOUNDING), None)
-    inner = q.quantize
-    assert inner is not None
-    floats, other = sorted(dequantizing, key=lambda node: node.inputs[0] is not inner.outputs[0])
-    ends = inner, floats, other, last
-    unmet = ""
-    if add.inputs[0].shape != add.inputs[1].shape:
+def with_sum(q: Quantized, added: Sum, last: Node) -> Quantized | None:
+    """Returns a product with the sum that follows its Quantize, and a Quantize; None where no kernel runs the sum."""
+    ends = *added[:3], last
+    unmet, (left, right) = "", added.add.inputs
+    if left.shape != right.shape:
         unmet = "both have one shape"
     elif not all(map(elementwise.is_quantizing, ends)) or any(len(node.attrs["scales"]) != 1 for node in ends):
         unmet = "the integers have 8 bits, and one scale each"
     elif not all(map(points_fit, ends)):
         unmet = "zero points are integers of these dtypes"
-    elif scale_of(floats) != scale_of(inner):
+    elif scale_of(added.floats) != scale_of(added.inner):
         unmet = "the convolution's integers stand for the floats that became them"
     if unmet:
-        return FUSE_RESIDUAL.declined(add, unmet)
-    return q._replace(quantize=last, residual=Sum(inner, floats, other, add, bound))
+        return FUSE_RESIDUAL.declined(added.add, unmet)
+    return q._replace(quantize=last, residual=added)
 
 
 def point(node: Node) -> int:
