@@ -327,7 +327,7 @@ def _algorithms(direction: str, by_taps: bool = False) -> tuple[Algorithm, Algor
         lambda p, e: suits(p, e) and applies(p, e) and fits(seen(p)),
         lambda p, e: _work(seen(p), e, p.read[0].size, False),
         build(lambda p, e: direct_tile(p)), NOTHING,
-        fuses=always, adds=takes_residual, multiplies="s8", row=lambda p: (cost.PRODUCTS, _isa_of(seen(p))),
+        fuses=always, adds=takes_residual, multiplies="s8", row=lambda p: (p.direction, _isa_of(seen(p))),
     )  # fmt: skip
     return direct, replace(
         direct, name=f"{FILTERING}{TAPS}" if by_taps else FILTERING, applies=filters,

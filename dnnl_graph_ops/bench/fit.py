@@ -132,12 +132,16 @@ def _forms(problem: ConvProblem, env: Env, seconds: Mapping[str, float]) -> tupl
 
 
 def _at_estimated_speed(rows: Sequence[Sample]) -> list[Sample]:
-    fastest = [
-        min(form.seconds for form, _ in floats) / min(fixed for _, fixed in floats)
-        for sample in rows
-        if (floats := [(form, form.fixed) for form in sample.forms if form.fixed is not None])
-    ]
-    return _slowed(rows, 1 / float(np.median(fastest)) if fastest else 1.0)
+    found = []
+    for direction in dict.fromkeys(sample.problem.direction for sample in rows):
+        mine = [sample for sample in rows if sample.problem.direction == direction]
+        fastest = [
+            min(form.seconds for form, _ in floats) / min(fixed for _, fixed in floats)
+            for sample in mine
+            if (floats := [(form, form.fixed) for form in sample.forms if form.fixed is not None])
+        ]
+        found += _slowed(mine, 1 / float(np.median(fastest)) if fastest else 1.0)
+    return found
 
 
 def _slowed(rows: Sequence[Sample], times: float) -> list[Sample]:

@@ -19,9 +19,9 @@ _STEP = 4
 # counts relative to finishing an element of the result: reading one of the source, copying one to rows; and relative
 # to fetching a row of channels: beginning a position of a group, and each tap of it where it has few channels
 _READ, _COPIED, _BEGUN = 1 / 3, 3.0, 4.0
-# and adding a residual's element to one of the result: in the kernel, or in a step of its own (the means of layers of
-# ResNet-50's four blocks with and without the sum, on a Zen 5: 0.7 to 0.9 and 2.5 to 3.0)
-_ADDED, _ADDED_APART = 0.7, 2.6
+# and adding a residual's element to one of the result: in the kernel, or in a step of its own (by layers of ResNet-50's
+# four blocks with and without the sum: 0.7 to 0.9 and 2.2 to 2.9 on a Zen 5)
+_ADDED, _ADDED_APART = 0.6, 2.8
 _FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
 # costs of Winograd of words, in products: to transform an element, and to read a packed weight from memory; and the
 # most that it may cost, relative to the direct form
@@ -36,7 +36,7 @@ LIBRARY = "library"
 _INSTEAD = {"avxvnni": "avx512vnni"}
 _CONVERTED, _CONVERTING = map(speeds.seconds, ("CONVERTED_ELEMENT", "CONVERTING_STEPS"))
 
-PRODUCTS, DEPTHWISE, BY_REFERENCE = "integers", "depthwise", "depthwise by reference"
+DEPTHWISE, BY_REFERENCE = "depthwise", "depthwise by reference"
 
 
 def measured(key: fits.Key, env: Env) -> fits.Key:

@@ -45,7 +45,7 @@ def test_the_library_has_prices_of_its_own_by_set():
 def test_every_set_has_prices(row):
     env, problem = Elsewhere(dgo.engine("cpu"), 1, name=row.name), layer()
     for isa in SETS:
-        assert all(price >= 0 for price in integers.prices((integers.PRODUCTS, isa), problem, env))
+        assert all(price >= 0 for price in integers.prices((problem.direction, isa), problem, env))
     assert len(integers.prices(integers.of_library(problem), problem, env)) == fits.FIELDS
 
 
@@ -55,7 +55,7 @@ def test_prices_follow_those_of_floats():
     for isa in ("avx2", "avx512_core_vnni", "avx512_core_amx"):
         env = Elsewhere(dgo.engine("cpu"), 1, name=isa)
         product = fits.find(isa, env.release, "f32")["direct", problem.direction][0]
-        found.add(round(integers.prices((integers.PRODUCTS, "avx512vnni"), problem, env)[0] / product, 6))
+        found.add(round(integers.prices((problem.direction, "avx512vnni"), problem, env)[0] / product, 6))
     assert len(found) == 1
 
 
