@@ -210,7 +210,7 @@ def work(problem: ConvProblem, env: Env) -> Counts:
     beyond = 8 * places * x_channels if places * x_channels > _MOST_CACHED and not one_tap(problem) else 0
     # in 16 bits a builtin kernel multiplies, which reads weights as they lie
     packed = fresh(problem, env, problem.w.size) if problem.dtype == "f32" else 0.0
-    products = places * x_channels * padded(y_channels, env.lanes)
+    products: float = places * x_channels * padded(y_channels, env.lanes)
     if problem.dtype != "f32" and problem.direction == DGRAD:
         rows = g.batch * prod(g.y)
         products = kernels.row_product_work(rows, x_channels * prod(g.kernel), y_channels, env.vectors).products
