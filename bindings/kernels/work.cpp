@@ -23,10 +23,10 @@ struct Work {
 
 enum class WorkOf { dgrad, fprop, wgrad };
 
-// Products per result that take as long as beginning and storing a register tile.
+// Beginning and storing a register tile takes as long as so many products for each of its results.
 constexpr double kTilePrice = 8;
-// Products per result for a tile in strips, which sum up all taps; products and values there, relative to other tiles;
-// values for an element that is widened or rounded.
+// In strips, which sum up all taps: the same for a tile; factors of products and of values, relative to other tiles; values
+// for each element that is widened or rounded.
 constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7, kConverted = 1.25;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
@@ -46,7 +46,7 @@ double padded(double count, int64_t multiple) {
 
 double number(int64_t count) { return static_cast<double>(count); }
 
-// One axis as tiles of results in each phase of the stride.
+// Counts the tiles of an axis, into which the results of each phase of the stride are cut.
 struct AxisWork {
     double tiles, phases, points, fetched, written;  // points: products of a tile in all phases
     bool uneven;                                      // phases have unlike numbers of taps

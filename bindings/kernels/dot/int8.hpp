@@ -1,4 +1,4 @@
-// Zero points and types of kernels of 8 bits, and the results of their sums.
+// Checks types, zero points and scales of 8-bit kernels.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace dgo {
 
-// A tensor of 8 bits that is added to results, of which a number stands for (x - zero) * scale. The results become
-// integers from inner_low to inner_high before: rounded quotients by inner_scale, plus inner_zero. dtype 0: none.
+// dst = result + (residual - zero) * scale, for a residual of 8 bits. Before, the result becomes an integer of its own
+// scale: result / inner_scale + inner_zero, rounded, from inner_low to inner_high. dtype 0: no residual.
 struct Residual {
     int dtype = 0;
     double scale = 1;
@@ -18,8 +18,8 @@ struct Residual {
     int inner_zero = 0, inner_low = 0, inner_high = 0;
 };
 
-// src_zero: of src, by its own type. Results of s8 and u8 are rounded quotients by dst_scale, plus dst_zero, from low to
-// high. has_scale, has_zero: operands of one element, a factor of all scales and the zero point in place of src_zero.
+// dst = result / dst_scale + dst_zero, rounded, from dst_low to dst_high, for a dst of s8 or u8. src_zero is a number of
+// src's type. has_scale, has_zero: an operand of one element multiplies all scales, or takes the place of src_zero.
 struct IntegerQuantization {
     int src_dtype = 0, src_zero = 0;
     double dst_scale = 1;

@@ -1,5 +1,5 @@
-// An ordinary convolution of few channels: sums over taps times channels, with the results of many channels side by
-// side in vectors.
+// diff_src[channel] = bias + the sum over c and taps of diff_dst[c] * weights[channel][c][tap], where diff_dst has few
+// channels (c). A vector holds results of neighbouring channels.
 #include <xmmintrin.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kName = "few_channels_product";
 constexpr int64_t kMostChannels = 4;
 constexpr int64_t kMostTaps = 1 << 16;
-constexpr int64_t kPlanes = 8;  // written at once
+constexpr int64_t kPlanes = 8;  // planes of diff_src that are written at once
 
 const FewChannelsCode& code() { return vector_code().few_channels; }
 
@@ -39,7 +39,7 @@ struct FewChannelsKernel : Kernel {
     Epilogue epilogue;
     EpilogueParams after;  // results
     FusedActivation last;  // all post-ops, where the vector code applies them; else none
-    bool in_place;     // channels of the results lie side by side, and are written as they come
+    bool in_place;  // the vector code writes to diff_src; else to scratch memory, from which results are moved
     BlockFn store;
     StridedCopy bias_copy;
     int64_t item;  // bytes of a result
@@ -144,7 +144,7 @@ struct FewChannelsKernel : Kernel {
                        EpilogueRun{values, step, offset + channel, to.inner, count, channels, channel});
     }
 
-    // Computes panel by panel in scratch memory, and moves the results to their planes.
+    // Computes one panel of channels after the other in scratch memory, and moves each to its planes of diff_src.
     void run_apart(FewChannelsRow row, float* result, const char* const* epilogue_operands, int64_t offset,
                    char* target) const {
         const int64_t panel = code().panel;

@@ -1,5 +1,5 @@
-// The gradient of the weights of an ordinary convolution of few channels: values of the image times the results of many
-// channels side by side in vectors, added up over all positions.
+// diff_weights[channel][c][tap] = the sum over positions of src[channel] * diff_dst[c], where diff_dst has few channels (c).
+// A vector holds neighbouring channels of src, which an element of diff_dst multiplies.
 #include <algorithm>
 
 #include "kernels/checked.hpp"
@@ -22,11 +22,11 @@ struct FewChannelsGradientKernel : Kernel {
     FewChannelsImage image;
     const FewChannelsLayout& layout;
     RowLayout from;
-    bool in_place;  // results are read where they lie
-    int64_t item;  // bytes of a result
+    bool in_place;  // src is read as it lies in memory; else its rows are copied to f32
+    int64_t item;  // bytes of an element of src
     BlockFn load;
     std::vector<FewChannelsStep> steps;
-    int64_t sums, pitch;  // floats of all sums, and from one position of copied results to the next
+    int64_t sums, pitch;  // floats of packed diff_weights; from position to position of copied rows of src
     std::shared_ptr<Kernel> unpack;
     double work;  // the work of a run, in units of threads_for
     ScratchLayout shared, each;
@@ -59,7 +59,7 @@ struct FewChannelsGradientKernel : Kernel {
         const bool nothing = p.channels == 0 || layout.inner.outputs == 0;
         const int64_t tasks = nothing ? 0 : p.n * layout.sections * from.rows();
         const int threads = threads_for(tasks, work);
-        // each thread has sums; they are added up in order
+        // each thread adds up sums of its own, which are added in the order of the threads
         ScratchLayout all = shared;
         const ScratchArray<float> sums_part = all.add<float>(checked_product(kName, {sums, threads}));
         const Scratch scratch(all, each, threads);

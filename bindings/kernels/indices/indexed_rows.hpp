@@ -1,4 +1,4 @@
-// The positions of indexed rows, for gather_elements.cpp and scatter.cpp.
+// Computes where indices point in data, for gather, gather_elements and scatter.
 #pragma once
 
 #include <cstring>
@@ -10,19 +10,19 @@
 
 namespace dgo {
 
-// Rows of data (outer, *sizes, row), all in a row, of elements of `item` bytes. An index counts from the end of its axis
-// where it is negative; outside of it, it is an error.
+// data (outer, *sizes, row) is dense and has elements of `item` bytes. A negative index counts from the end of its axis; an
+// index outside of its axis is an error.
 struct IndexProblem {
     static constexpr const char* kClass = "IndexProblem";
     int64_t outer;
     Dims sizes;
     int64_t row, item, count;
     int64_t index_item;  // bytes of an index, 4 or 8
-    // indices (outer, count, row) on a single axis, one for each element; else (count, axes)
+    // indices (outer, count, row) name an element of the only axis each; else indices (count, axes) name rows
     bool each;
 };
 
-// Offsets in elements from the first element of an outer part.
+// Makes indices offsets: elements from the first one of an outer part of data.
 class Rows {
 public:
     Rows(const char* kernel, const IndexProblem& p) : kernel_(kernel), p_(p) {
@@ -56,7 +56,7 @@ public:
         return offset;
     }
 
-    // Returns an index as a place on an axis of this size; throws if it lies outside.
+    // Returns an index of an axis of `size` elements, counted from its begin; throws for an index outside of the axis.
     int64_t place(int64_t index, int64_t size) const {
         if (index < 0) index += size;
         if (static_cast<uint64_t>(index) < static_cast<uint64_t>(size)) return index;

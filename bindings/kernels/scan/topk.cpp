@@ -16,6 +16,8 @@ namespace {
 constexpr const char* kName = "topk";
 constexpr int64_t kColumns = 64;  // columns that are searched side by side
 constexpr int64_t kInserted = 32;  // up to this count values are inserted in order, more are sorted
+constexpr int64_t kSkipped = 16;  // neighbours that are compared with the last value of the list at once
+constexpr int64_t kFirst = 32;  // elements for each of the list that are compared one by one
 
 struct TopK : Kernel {
     int64_t length, inner, count, blocks, tasks;
@@ -35,6 +37,17 @@ struct TopK : Kernel {
     }
 
     bool before(float a, float b) const { return largest ? a > b || (a != a && b == b) : a < b || (b != b && a == a); }
+
+    // Whether none of kSkipped neighbours comes before `last`, or is NaN; without branches, so that it becomes vectors.
+    bool none_before(const float* from, float last) const {
+        int behind = 0;
+        if (largest) {
+            for (int64_t j = 0; j < kSkipped; ++j) behind += from[j] <= last ? 1 : 0;
+        } else {
+            for (int64_t j = 0; j < kSkipped; ++j) behind += from[j] >= last ? 1 : 0;
+        }
+        return behind == kSkipped;
+    }
 
     void run(char* const* operands) const override {
         const float* const src = reinterpret_cast<const float*>(operands[0]);
@@ -85,17 +98,26 @@ struct TopK : Kernel {
     void inserted(const float* from, float* values, int64_t* indices) const {
         float best[kInserted];
         int64_t found[kInserted], filled = 0;
-        for (int64_t i = 0; i < length; ++i) {
-            const float x = from[i * inner];
-            if (filled == count && !before(x, best[count - 1])) continue;
-            int64_t at = filled < count ? filled++ : count - 1;
-            for (; at > 0 && before(x, best[at - 1]); --at) {
-                best[at] = best[at - 1];
-                found[at] = found[at - 1];
+        const auto insert = [&](int64_t i, int64_t end) {
+            for (; i < end; ++i) {
+                const float x = from[i * inner];
+                if (filled == count && !before(x, best[count - 1])) continue;
+                int64_t at = filled < count ? filled++ : count - 1;
+                for (; at > 0 && before(x, best[at - 1]); --at) {
+                    best[at] = best[at - 1];
+                    found[at] = found[at - 1];
+                }
+                best[at] = x;
+                found[at] = i;
             }
-            best[at] = x;
-            found[at] = i;
+        };
+        // after the first elements most neighbours change nothing
+        int64_t i = inner == 1 ? std::min(kFirst * count, length) : length;
+        insert(0, i);
+        for (; i + kSkipped <= length; i += kSkipped) {
+            if (!none_before(from + i, best[count - 1])) insert(i, i + kSkipped);
         }
+        insert(i, length);
         for (int64_t i = 0; i < count; ++i) {
             if (values) values[i * inner] = best[i];
             indices[i * inner] = found[i];

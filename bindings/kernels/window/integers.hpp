@@ -10,7 +10,7 @@
 
 namespace dgo {
 
-// Scale and zero point of src, then those of dst; none: of floats.
+// src's scale and zero point, then dst's; empty where src holds floats.
 using IntegerScales = std::optional<std::tuple<double, int, double, int>>;
 
 // Types and scales of a window's source and results.
@@ -27,11 +27,11 @@ struct WindowTypes {
 
     // Refuses sums of more integers than fit into 32 bits.
     void check_terms(const std::string& what, int64_t terms) const;
-    // Rescales sums of `taps` integers, divided by `count`.
+    // Returns what makes a result of a sum of `taps` integers that is divided by `count`.
     Rescale rescale(double count, int64_t taps) const { return {scale, count * to_scale, zero * taps, to_zero, 0}; }
-    // Rescales as `rescale` does, with a factor in f32 if it gives the same results for all possible sums.
+    // Returns `rescale`, with a factor in f32 if that gives the same results for all possible sums.
     Rescale in_f32(double count, int64_t taps) const;
-    // The type of sums.
+    // Returns the type in which a window is summed.
     ElementType sums() const { return whole ? ElementType::s32 : ElementType::f32; }
 };
 

@@ -361,10 +361,14 @@ void broadcast(const char* src_bytes, char* dst_bytes, const CopyBlock& b) {
     const auto* src = reinterpret_cast<const typename S::T*>(src_bytes);
     auto* dst = reinterpret_cast<typename D::T*>(dst_bytes);
     for (int64_t i = 0; i < b.n0; ++i) {
-        typename D::T type;
-        convert_one<S, D>(src + i * b.src0, &type);
+        constexpr int64_t kMany = 64 / sizeof(typename D::T);
+        typename D::T many[kMany];
+        convert_one<S, D>(src + i * b.src0, many);
+        for (int64_t j = 1; j < kMany; ++j) many[j] = many[0];
         typename D::T* d = dst + i * b.dst0;
-        for (int64_t j = 0; j < b.n1; ++j) d[j] = type;
+        int64_t j = 0;
+        for (; j + kMany <= b.n1; j += kMany) __builtin_memcpy(d + j, many, sizeof(many));
+        for (; j < b.n1; ++j) d[j] = many[0];
     }
 }
 

@@ -1,4 +1,5 @@
-// Wgrad: src put across and diff_dst in pairs of positions, multiplied tap by tap -> sums -> taps.
+// diff_weights[tap] = the sum over positions of src * diff_dst, in bf16: packs src by channels and diff_dst by pairs of
+// positions, multiplies both for each tap, and writes the sums as weights.
 #include <omp.h>
 
 #include "kernels/isa/dot/gradient_pack.hpp"
@@ -8,7 +9,7 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// Adds the products of a step to the sums of in channels [from, end) of the task, or lets these begin with it.
+// sums += src * diff_dst over the positions of a step, for in channels [from, end) of the task. first: sums begin at 0.
 void multiply(const Step& step, const GradientTask& task, const GradientSizes& s, int64_t from, int64_t end, bool first,
               const GradientMemory& memory) {
     const Bf16GradientParams& params = step.params;
@@ -85,7 +86,7 @@ void write_rows(const Bf16GradientParams& params, const GradientTask& task, int6
     }
 }
 
-// Sums a task and writes each 32 in channels as soon as they are summed.
+// Computes a task whose positions are one step: sums and writes 32 in channels at a time.
 void finish_at_once(const Bf16GradientParams& params, const GradientTask& task, const char* src, const char* diff,
                     const GradientMemory& memory, char* weights) {
     const GradientSizes s = sizes_of(params);

@@ -7,8 +7,8 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-constexpr int kTogether = 4;  // sums side by side
-// Numbers in a partial sum.
+constexpr int kTogether = 4;  // vectors of sums, whose additions overlap in time
+// Numbers of a partial sum; a cascade adds partial sums up, so that errors grow with the logarithm of the width.
 constexpr int64_t kSummed = 64 * kTogether * kLanes;
 
 // Returns the mean of term(x) over the numbers x of a row.
