@@ -24,6 +24,11 @@ public:
         params = arrangement_.pack_params(problem, direction, as_floats(weights));
         params.type = type;
         params.item = item_size(weights.dtype);
+        params.as = PackedAs::words;
+        params.unit = dot.unit;
+        // each axis of four points has a coefficient of 1/2
+        params.scale = 1;
+        for (const FilterAxis& axis : arrangement_.layout.axes) params.scale *= axis.points == 4 ? 2 : 1;
         if (channels > 0) {
             check_number(name, "channels", channels, (params.k - 1) / dot.unit * dot.unit + 1, params.k);
             params.k = channels;
@@ -37,6 +42,11 @@ public:
     void run(char* const* operands) const override {
         const auto* points = has_points_ ? reinterpret_cast<const int32_t*>(operands[1]) : nullptr;
         char* packed = operands[arity - 1];
+        if (params_.weights.planes > 1) {
+            PackParams params = params_.weights;
+            params.points = points;
+            return vector_code().filter.pack(params, operands[0], nullptr, packed);
+        }
         vector_code().dot.pack(dot_, params_, operands[0], points, packed,
                                totals_ == 0 ? nullptr : reinterpret_cast<int32_t*>(packed + totals_));
     }

@@ -38,7 +38,8 @@ public:
         const bool small = problem.groups * params_.packed < kParallelFloats;
         params_.threads = small ? 1 : threads > 0 ? threads : omp_get_max_threads();
         scratch_array_ = scratch_.add<float>(checked_product(name, {code().pack_scratch(params_), params_.threads}));
-        params_.bf16 = dot;
+        params_.as = dot ? PackedAs::bf16 : PackedAs::f32;
+        params_.unit = kBf16Unit;
     }
 
     void run(char* const* operands) const override {

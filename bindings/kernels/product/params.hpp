@@ -117,8 +117,14 @@ __attribute__((always_inline)) inline void tap_offsets(const TapTable& taps, con
     }
 }
 
+// Packed weights by Winograd: the transform in f32, rounded to bf16, or times `scale`, which makes integers whole words.
+enum class PackedAs { f32, bf16, words };
+
 struct PackParams {
-    bool bf16;  // rounded for products of bf16, or f32
+    PackedAs as;
+    int64_t unit;  // elements of the depth in a unit of bf16 or words
+    float scale;  // of words
+    const int32_t* points;  // of words: zero points of all out channels; null: 0
     int64_t n, k;  // channels that are columns and rows of a product
     int64_t channel_groups;
     TapTable taps;

@@ -13,8 +13,6 @@ extern const ProductCode kBf16Products, kInt8Products, kInt8Filtering;
 extern const DotGradient kBf16Gradient;
 void run_dot_pack(const Dot& dot, const DotPackParams& params, const char* weights, const int32_t* points, char* packed,
                   int32_t* totals);
-void run_filter_pack(const Dot& dot, const PackParams& params, const char* weights, const int32_t* points,
-                     char* packed);
 void run_int8_positions(const Int8Positions& positions, bool scale, bool round);
 void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
 void run_int8_sums(const char* rows, int64_t positions, int64_t pitch, int64_t count, int32_t less, int32_t* sums);

@@ -332,7 +332,6 @@ void finish_panel(const Dot& dot, const PackParams& params, const TargetGroup& g
 void run_dot_pack(const Dot& dot, const DotPackParams& of, const char* weights, const int32_t* points, char* packed,
                   int32_t* totals) {
     const PackParams& params = of.weights;
-    if (params.planes > 1) return run_filter_pack(dot, params, weights, points, packed);
     if (params.item == 2) return Packer<Raw2, 2>{dot, of}.run(weights, packed);
     if (dot.item == 2) {
         Packer<Raw1, 2>{dot, of}.run(weights, packed);

@@ -2,6 +2,7 @@
 #include <omp.h>
 
 #include "kernels/isa/product/transforms.hpp"
+#include "kernels/isa/vector/integer.hpp"
 #include "kernels/isa/vector/transpose_panels.hpp"
 #include "kernels/isa/filtering/vtable.hpp"
 
@@ -38,6 +39,7 @@ int64_t row_block(const PackParams& params) { return tap_count(params) > 256 ? 8
 // Whether the taps of a pair of channels are read together, as they lie in memory. They are not if the weights stay in
 // the cache from one tap to the next, and whole vectors of taps do not become whole panels.
 bool taps_together(const PackParams& params) {
+    if (params.as == PackedAs::words) return false;
     const bool cached = tap_count(params) * params.n * params.k < kCachedWeights;
     const bool even = tap_count(params) % kLanes == 0 && params.n % kPanel == 0;
     if (tap_count(params) < kTogether || (cached && !even)) return false;
@@ -57,40 +59,45 @@ int64_t column_block(const PackParams& params) {
 
 int64_t padded_block(const PackParams& params) { return round_up(column_block(params), 8); }
 
+int64_t packed_item(const PackParams& params) { return params.as == PackedAs::f32 ? 4 : 2; }
+
 // to[row * kPanel + column] = one tap of `rows` rows and `columns` columns.
 template <class C>
 void read_tap(const PackParams& params, const char* weights, int64_t rows, int64_t columns, float* to) {
     const auto* from = reinterpret_cast<const typename C::T*>(weights);
-    if (params.k_stride == 1) {
-        transpose_to<C>(from, params.n_stride, rows, columns, to, kPanel);
-        return;
+    constexpr bool kVectors = sizeof(typename C::T) > 1;
+    if constexpr (kVectors) {
+        if (params.k_stride == 1) return transpose_to<C>(from, params.n_stride, rows, columns, to, kPanel);
     }
     for (int64_t row = 0; row < rows; ++row, from += params.k_stride, to += kPanel) {
         int64_t c = 0;
-        for (; params.n_stride == 1 && c + kLanes <= columns; c += kLanes) {
-            store_bytes(to + c, load_float<C, kLanes>(from + c));
+        if constexpr (kVectors) {
+            for (; params.n_stride == 1 && c + kLanes <= columns; c += kLanes) {
+                store_bytes(to + c, load_float<C, kLanes>(from + c));
+            }
         }
         for (; c < columns; ++c) to[c] = C::get(from + c * params.n_stride);
     }
 }
 
-// Packs rows of one segment of a panel: f32 as they are, or bf16, rounded once, in pairs of the depth.
+// Packs rows of one segment of a panel: f32 as they are, or words of 16 bits in pairs of the depth.
 struct PanelRows {
-    static constexpr int64_t kHalf = 16, kHalfBytes = kHalf * kBf16Unit * 2;
+    static constexpr int64_t kHalf = 16;
     const PackParams& params;
     SpreadFn<float> transform;
     char* to;
     Spread spread;
-    float* some;  // bf16: [plane][kMostRows][kPanel], transformed but not rounded yet
+    float* some;  // words: [plane][kMostRows][kPanel], transformed but not rounded yet
+    int64_t half_bytes = kHalf * params.unit * 2;
 
     PanelRows(const PackParams& of, const TargetGroup& group, int64_t panel, int64_t segment, char* packed,
               float* scratch)
-        : params(of), transform(filter_transform(of.shape)), to(packed + group.packed * (of.bf16 ? 2 : 4)),
+        : params(of), transform(filter_transform(of.shape)), to(packed + group.packed * packed_item(of)),
           some(scratch) {
         const int64_t columns = group.target_count * of.n, segments = segment_count(of), column = panel * kPanel;
-        if (of.bf16) {
-            const int64_t bytes = round_up(of.k, kBf16Unit) * kDotColumns * 2;  // bytes of a segment of a panel
-            to += (column / kDotColumns * segments + segment) * bytes + column % kDotColumns / kHalf * kHalfBytes;
+        if (of.as != PackedAs::f32) {
+            const int64_t bytes = round_up(of.k, of.unit) * kDotColumns * 2;  // bytes of a segment of a panel
+            to += (column / kDotColumns * segments + segment) * bytes + column % kDotColumns / kHalf * half_bytes;
             spread = {ceil_div(columns, kDotColumns) * segments * bytes, kPanel, 0};
         } else {
             to += (panel * segments + segment) * of.k * kPanel * 4;
@@ -100,7 +107,7 @@ struct PanelRows {
 
     // The direct form passes each row on as it is.
     DGO_INLINE void put(int64_t row, const float* const* from) const {
-        if (params.bf16) {
+        if (params.as != PackedAs::f32) {
             transform(from, kPanel, some + row % kMostRows * kPanel, Spread{kMostRows * kPanel, kPanel, 0});
             return;
         }
@@ -109,30 +116,46 @@ struct PanelRows {
         for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(at + c, load_bytes<Lanes>(from[0] + c));
     }
 
-    // Rounds rows [begin, end) to bf16 after all of them were put; `begin` is a multiple of kMostRows, and they are at
+    // Returns a vector of words: bf16, rounded once, or whole numbers.
+    DGO_INLINE Vec<kLanes>::u32 words(const float* at) const {
+        if (params.as == PackedAs::bf16) return Bf16::narrow<kLanes>(load_bytes<Vec<kLanes>::u32>(at));
+        const Integers whole = __builtin_convertvector(load_bytes<Lanes>(at) * params.scale, Integers);
+        return bits<Vec<kLanes>::u32>(whole) & 0xffff;
+    }
+
+    // Rounds rows [begin, end) to words after all of them were put; `begin` is a multiple of kMostRows, and they are at
     // most as many.
     void finish(int64_t begin, int64_t end) const {
-        if (!params.bf16) return;
-        const int64_t filled = end == params.k ? round_up(end, kBf16Unit) : end;
+        if (params.as == PackedAs::f32) return;
+        const int64_t filled = end == params.k ? round_up(end, params.unit) : end;
         alignas(64) static const float zeros[kPanel] = {};
         for (int p = 0; p < params.planes; ++p) {
             const float* rows = some + p * kMostRows * kPanel;
             const auto row = [&](int64_t k) { return k < end ? rows + k % kMostRows * kPanel : zeros; };
             for (int64_t k = begin; k < filled; k += 2) {
-                char* at = to + p * spread.plane + k / kBf16Unit * 2 * kHalfBytes + k % kBf16Unit * kHalf * 2;
+                char* at = to + p * spread.plane + k / params.unit * 2 * half_bytes + k % params.unit * kHalf * 2;
                 for (int64_t c = 0; c < kPanel; c += kLanes) {
-                    const auto low = Bf16::narrow<kLanes>(load_bytes<Vec<kLanes>::u32>(row(k) + c));
-                    const auto high = Bf16::narrow<kLanes>(load_bytes<Vec<kLanes>::u32>(row(k + 1) + c));
-                    store_bytes(at + c / kHalf * kHalfBytes + c % kHalf * 4, low | high << 16);
+                    store_bytes(at + c / kHalf * half_bytes + c % kHalf * 4, words(row(k) + c) | words(row(k + 1) + c)
+                                                                                                     << 16);
                 }
             }
         }
     }
 };
 
-// Packs one segment of one panel, reading the weights tap by tap.
-void pack_taps(const PackParams& params, const char* weights, int64_t segment, const PanelSlice* slices,
-               int64_t slice_count, const PanelRows& to) {
+// to[row * kPanel + column] = one tap of integers less the zero points of the columns.
+void read_integers(const PackParams& params, const char* weights, int64_t rows, int64_t columns, const int32_t* points,
+                   float* to) {
+    const auto read = params.type == ElementType::u8 ? read_tap<U8> : read_tap<S8>;
+    read(params, weights, rows, columns, to);
+    for (int64_t row = 0; points != nullptr && row < rows; ++row, to += kPanel) {
+        for (int64_t c = 0; c < columns; ++c) to[c] -= static_cast<float>(points[c]);
+    }
+}
+
+// Packs one segment of one panel, reading the weights tap by tap. points: of the columns' channels, or null.
+void pack_taps(const PackParams& params, const char* weights, const int32_t* points, int64_t segment,
+               const PanelSlice* slices, int64_t slice_count, const PanelRows& to) {
     const int64_t length = params.taps.length[0] * params.taps.length[1] * params.taps.length[2];
     constexpr int64_t kRows = kMostRows;
     alignas(64) float taps[kMaxLength][kRows * kPanel];
@@ -149,6 +172,11 @@ void pack_taps(const PackParams& params, const char* weights, int64_t segment, c
             for (int64_t j = 0; j < length; ++j) {
                 if (offset[i][j] < 0) continue;
                 const char* at = weights + (start + offset[i][j]) * params.item;
+                if (params.as == PackedAs::words) {
+                    read_integers(params, at, rows, slices[i].count,
+                                  points == nullptr ? nullptr : points + slices[i].channel, taps[j] + slices[i].column);
+                    continue;
+                }
                 with_type(params.type, [&](auto type) __attribute__((always_inline)) {
                     read_tap<decltype(type)>(params, at, rows, slices[i].count, taps[j] + slices[i].column);
                 });
@@ -274,7 +302,7 @@ void pack_together(const PackParams& params, const char* weights, float* scratch
         const int64_t g = task / (row_blocks * blocks), row = task % row_blocks, column = task / row_blocks % blocks;
         pack_block(params, weights + g * params.group_stride * params.item, row * rows, column * columns,
                    scratch + omp_get_thread_num() * pack_scratch(params),
-                   packed + g * params.packed * (params.bf16 ? 2 : 4));
+                   packed + g * params.packed * packed_item(params));
     }
 }
 
@@ -284,7 +312,8 @@ void pack_by_tap(const PackParams& params, const char* weights, char* packed) {
         const TargetGroup& group = params.groups[g % params.group_count];
         const int64_t panels = panel_count(params, group);
         const char* from = weights + g / params.group_count * params.group_stride * params.item;
-        char* to = packed + g / params.group_count * params.packed * (params.bf16 ? 2 : 4);
+        const int32_t* points = params.points == nullptr ? nullptr : params.points + g / params.group_count * params.n;
+        char* to = packed + g / params.group_count * params.packed * packed_item(params);
 #pragma omp parallel for schedule(static) num_threads(params.threads)
         for (int64_t task = 0; task < panels * segments; ++task) {
             // The panels of a segment one after the other share pages of the weights.
@@ -292,7 +321,7 @@ void pack_by_tap(const PackParams& params, const char* weights, char* packed) {
             PanelSlice slices[kPanel];
             const int64_t count = panel_slices(params, group, panel, slices);
             alignas(64) float some[kFilterPlanes * kMostRows * kPanel];
-            pack_taps(params, from, segment, slices, count, {params, group, panel, segment, to, some});
+            pack_taps(params, from, points, segment, slices, count, {params, group, panel, segment, to, some});
         }
     }
 }
