@@ -8,13 +8,15 @@ import queue
 import sys
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from concurrently import in_threads
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops.compile import bands, tile_rows
 
-from .work import FAMILY, Case, Draw, cases, chain_net, dense_net, up_net, wide_net
+from .work import FAMILY, Case, Draw, cases, chain_net, dense_net, plain_net, up_net, wide_net
 
 THREADS = 4
 
@@ -146,8 +148,22 @@ def exchanged(todo: list[Case], draw: Draw) -> None:
 def new_sizes(todo: list[Case], draw: Draw) -> None:
     """Sizes that a net has not met come from all threads at once: it compiles one, traces one, and evaluates others."""
     weights = [draw(8, 8, 3) for _ in range(3)]
-    sources = [draw(1, 8, length) for length in range(30, 54, 2)]
-    net, expected = chain_net(weights), [chain_net(weights, src.shape[2])(src) for src in sources]
+    meet(lambda length: chain_net(weights, length), [draw(1, 8, length) for length in range(30, 54, 2)])
+
+
+def new_bands(todo: list[Case], draw: Draw) -> None:
+    """As `new_sizes`, for layers that compute bands of rows, each size other ones."""
+    weights = [draw(8, 8, 3) for _ in range(3)]
+    with (
+        mock.patch.object(tile_rows, "saving", lambda chain, env: float(len(chain))),
+        mock.patch.object(bands, "NEAR", 1 << 14),
+    ):
+        meet(lambda length: plain_net(weights, length), [draw(1, 8, length) for length in range(1000, 1480, 40)])
+
+
+def meet(net_of: Callable[[int | None], dgo.Net], sources: list[np.ndarray]) -> None:
+    """Threads call a net with sources that they meet in different orders, and another thread drops its plans."""
+    net, expected = net_of(None), [net_of(src.shape[2])(src) for src in sources]
 
     def call(number: int) -> None:
         for step in range(2 * len(sources)):
@@ -162,7 +178,7 @@ def new_sizes(todo: list[Case], draw: Draw) -> None:
     together(*[call] * (THREADS - 1), drop)
 
 
-SCENES = (plan_stores, first_run, pools, workers, dropped, looked_at, exchanged, new_sizes)
+SCENES = (plan_stores, first_run, pools, workers, dropped, looked_at, exchanged, new_sizes, new_bands)
 
 
 def main(seed: int, rounds: int) -> None:

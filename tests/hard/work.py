@@ -72,6 +72,15 @@ def chain_net(weights: list[np.ndarray], length: int | None = None) -> Net:
     return g.compile(x)
 
 
+def plain_net(weights: list[np.ndarray], length: int | None = None) -> Net:
+    """Layers behind each other; any length, or one."""
+    g = dgo.Graph()
+    x = g.input("src", (1, weights[0].shape[1], length))
+    for one in weights:
+        x = ops.convolution(x, g.constant(one), **IMAGE)
+    return g.compile(x)
+
+
 def wide_net(weights: np.ndarray) -> Net:
     """More scratch than plans keep for themselves."""
     g = dgo.Graph()
