@@ -94,7 +94,8 @@ def _trusted(part: tuple[int, ...], nodes: Sequence[Node], env: Env) -> list[tup
         group = [nodes[i] for i in members]
         if len(group) == 1 or not exact_int8.quantizes(group):
             return True
-        return exact_int8.trusted(group, env) and reference.key_of_nodes(group) not in env.by_reference
+        slow = env.by_reference
+        return exact_int8.trusted(group, env) and not (slow and reference.key_of_nodes(group) in slow)
 
     if right(part):
         return [part]

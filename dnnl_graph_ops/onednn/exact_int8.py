@@ -36,6 +36,7 @@ MULTIPLYING = schema.kinds("multiplies")
 _SUMS = MULTIPLYING | schema.kinds("keeps_ties")
 # a ratio of scales with two halfway multiples among these is a fraction of small numbers, or of powers of two
 _INTEGERS = np.unique([*range(512), *(odd << power for power in range(8, 23) for odd in (1, 3))])
+_AT_ONCE = 32  # ratios, whose multiples stay in the near caches
 
 Scales = np.ndarray[Any, Any]
 
@@ -80,9 +81,11 @@ def trusted(nodes: Sequence[Node], env: Env) -> bool:
     """Whether the library computes the nodes, some of which quantize or dequantize, exactly as one partition."""
     # the machine's own instruction set, as env.isa may be another one, by whose prices algorithms are chosen
     runtime, row = env.engine.runtime, features(nodes)
-    if row is None or env.engine.kind != "cpu" or (env.tune != "off" and turns_ties(nodes)):
+    if row is None or env.engine.kind != "cpu":
         return False
-    return table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row) and not _badly(nodes, row, env)
+    known = table(runtime.cpu_runtime, runtime.version, cpu.isa(env.engine)).knows(row)
+    # ties take the longest to tell
+    return known and not _badly(nodes, row, env) and (env.tune == "off" or not turns_ties(nodes))
 
 
 def _badly(nodes: Sequence[Node], row: Features, env: Env) -> bool:
@@ -286,11 +289,20 @@ def _may_be_halfway(factors: Sequence[Scales], step: Scales) -> bool:
     """
     if len({scales.size for scales in (*factors, step)} - {1}) > 1:
         return True
+    if (np.ldexp(np.frexp(step)[0], 8) % 1 == 0).any():
+        return True
     with np.errstate(all="ignore"):
-        numbers = np.multiply.outer((prod(factors) / step).ravel(), _INTEGERS)
-        halves = (numbers < 256) & (np.abs(numbers % 1 - 0.5) <= numbers * 2.0**-21)
-    few_digits = np.ldexp(np.frexp(step)[0], 8) % 1 == 0
-    return bool(few_digits.any() or halves.sum() > len(numbers))
+        ratios = (prod(factors) / step).ravel()
+        return sum(_halfway(ratios[i : i + _AT_ONCE]) for i in range(0, len(ratios), _AT_ONCE)) > len(ratios)
+
+
+def _halfway(ratios: Scales) -> int:
+    """Returns how many multiples of ratios below 256 are k + 0.5, up to rounding."""
+    numbers = np.multiply.outer(ratios, _INTEGERS)
+    distances = np.floor(numbers)
+    np.subtract(numbers, distances, out=distances)
+    np.abs(distances - 0.5, out=distances)
+    return int(np.count_nonzero((numbers < 256) & (distances <= numbers * 2.0**-21)))
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
