@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -151,7 +151,90 @@ def _partitioned(
     `supported`: whether the library runs a node, for each; other nodes are shown to the library as Wildcard.
     """
     structure = _structure(nodes, outputs, env, supported)
-    return _partitions(env.engine, env.fpmath_mode, policy, structure)
+    pieces = _pieces(structure) if policy == "fusion" else []
+    if len(pieces) < 2:
+        return _partitions(env.engine, env.fpmath_mode, policy, structure)
+    # the matcher's time grows with the square of the ops: it gets each of the pieces that are alike once
+    shown: dict[Hashable, _Structure] = {}
+    like = [_alone(structure, piece) for piece in pieces]
+    for key, alone in like:
+        shown.setdefault(key, alone)
+    found = {key: list[Sequence[int]]() for key in shown}
+    owners = [(key, i) for key, alone in shown.items() for i in range(len(alone.ops))]
+    for part in _partitions(env.engine, env.fpmath_mode, policy, _side_by_side([*shown.values()])):
+        found[owners[part[0]][0]].append([owners[i][1] for i in part])
+    return sorted(
+        tuple(piece[i] for i in part) for piece, (key, _) in zip(pieces, like, strict=True) for part in found[key]
+    )
+
+
+def _pieces(structure: _Structure) -> list[list[int]]:
+    """Returns the numbers of the ops by pieces, which share only integers that a Quantize gives to Dequantize ops.
+
+    No fused pattern goes on behind such integers, but those of attention, whose graphs are one piece.
+    """
+    ops = structure.ops
+    if any(op.kind == "SoftMax" for op in ops):
+        return [[*range(len(ops))]]
+    inside = {number for op in ops if op.kind != "Quantize" for number in op.outputs}
+    inside |= {number for op in ops if op.kind != "Dequantize" for number in op.inputs}
+    inside |= {number for number, (_, constant) in enumerate(structure.tensors) if constant}
+    joined = [*range(len(ops))]
+
+    def root(i: int) -> int:
+        while joined[i] != i:
+            joined[i] = i = joined[joined[i]]
+        return i
+
+    touching: dict[int, int] = {}
+    for i, op in enumerate(ops):
+        for number in inside.intersection((*op.inputs, *op.outputs)):
+            joined[root(i)] = root(touching.setdefault(number, i))
+    pieces: dict[int, list[int]] = {}
+    for i in range(len(ops)):
+        pieces.setdefault(root(i), []).append(i)
+    return [*pieces.values()]
+
+
+def _alone(structure: _Structure, piece: Sequence[int]) -> tuple[Hashable, _Structure]:
+    """Returns a piece of a structure with what leaves it as outputs, and its key: alike are those but for scales."""
+    numbers: dict[int, int] = {}
+
+    def number(tensor: int) -> int:
+        return numbers.setdefault(tensor, len(numbers))
+
+    ops = [structure.ops[i] for i in piece]
+    ops = [replace(op, inputs=(*map(number, op.inputs),), outputs=(*map(number, op.outputs),)) for op in ops]
+    read = {tensor for op in ops for tensor in op.inputs}
+    left = {number(tensor) for tensor in structure.ends if tensor in numbers}
+    left |= {tensor for op in ops if op.kind == "Quantize" for tensor in op.outputs if tensor not in read}
+    ends = tuple(sorted(left))
+    tensors = tuple(structure.tensors[tensor] for tensor in numbers)
+    key = tuple(
+        (op.kind, op.inputs, op.outputs, *((name, _likeness(name, value)) for name, value in op.attrs)) for op in ops
+    )
+    return (key, tensors, ends), _Structure(tuple(ops), tensors, ends)
+
+
+def _likeness(name: str, value: Any) -> Hashable:
+    """Returns what the matcher may ask of an attribute: how many scales and zero points, and whether any is not 0."""
+    return (len(value), any(value)) if name in ("scales", "zps") else value
+
+
+def _side_by_side(structures: Sequence[_Structure]) -> _Structure:
+    """Returns the structure of several ones without common tensors."""
+    ops: list[_Op] = []
+    tensors: list[tuple[str, bool]] = []
+    ends: list[int] = []
+    for one in structures:
+        first = len(tensors)
+        ops += (
+            replace(op, inputs=tuple(first + i for i in op.inputs), outputs=tuple(first + i for i in op.outputs))
+            for op in one.ops
+        )
+        tensors += one.tensors
+        ends += (first + i for i in one.ends)
+    return _Structure(tuple(ops), tuple(tensors), tuple(ends))
 
 
 def _structure(nodes: Sequence[Node], outputs: Collection[Value], env: Env, supported: Sequence[bool]) -> _Structure:
