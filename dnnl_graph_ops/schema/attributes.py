@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InvalidArgumentError
 from ..words import counted
-from .arguments import int64, is_bool, one_of, show, suggest
+from .arguments import INT64_MAX, int64, is_bool, one_of, show, suggest
 from .table import OPS, Attr, OpSchema, Version
 
 _F32_MAX = 3.4028234663852886e38
@@ -112,7 +112,8 @@ def _value(attr: Attr, given: Any, where: str, length: int | None, lenient: bool
     if not attr.type.endswith("[]"):
         return scalar(attr.type, _item(given), where)
     items = _items(attr, given, where, length)
-    values = tuple(scalar(attr.type[:-2], item, where) for item in items)
+    kind = attr.type[:-2]
+    values = tuple(items) if _are_plain(kind, items) else tuple(scalar(kind, item, where) for item in items)
     if lenient and length is not None and attr.fill is not None and set(values[length:]) == {attr.fill}:
         values = values[:length]
     if length is not None and len(values) != length:
@@ -145,6 +146,12 @@ def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[A
         )
     repeat = length if attr.length == "spatial" and length is not None else 1
     return [given] * repeat
+
+
+def _are_plain(kind: str, items: Sequence[Any]) -> bool:
+    """Whether items, such as the scales of many channels, are numbers of Python that `scalar` returns as they are."""
+    wanted, most = (int, INT64_MAX) if kind == "s64" else (float, _F32_MAX)
+    return {*map(type, items)} == {wanted} and all(-most <= item <= most for item in items)
 
 
 def scalar(kind: str, given: Any, where: str) -> int | float:

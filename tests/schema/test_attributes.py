@@ -162,3 +162,26 @@ def test_native_attrs_follow_the_version():
     quantize = schema.normalise_attrs("Quantize", {"scales": [1, 2]}, "quantize")
     assert schema.native_attrs("Quantize", quantize, (3, 2, 0))["zps"] == (0, 0)
     assert "zps" not in schema.native_attrs("Quantize", quantize, (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("scales", "error"),
+    [
+        ([1.0, float("nan")], InvalidArgumentError),
+        ([1.0, 1e39], InvalidArgumentError),
+        ([1.0, True], TypeError),
+        ([1.0, "2"], TypeError),
+    ],
+)
+def test_one_bad_number_among_many_is_refused(scales, error):
+    with pytest.raises(error, match="scales"):
+        schema.normalise_attrs("Dequantize", {"scales": [1.0] * 100 + scales, "zps": [0] * 102}, "dequantize")
+
+
+def test_long_lists_keep_their_numbers():
+    scales, zps = [0.5, float("inf"), 3], [0, -(1 << 63), (1 << 63) - 1]
+    given = schema.normalise_attrs("Dequantize", {"scales": scales, "zps": zps}, "dequantize")
+    assert given["scales"] == (0.5, float("inf"), 3.0) and given["zps"] == tuple(zps)
+    assert {type(value) for value in given["scales"]} == {float}
+    with pytest.raises(InvalidArgumentError, match="64 bits"):
+        schema.normalise_attrs("Dequantize", {"scales": scales, "zps": [0, 1 << 63, 0]}, "dequantize")

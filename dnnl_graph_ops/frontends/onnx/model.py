@@ -40,8 +40,6 @@ Dims = tuple[int | None, ...]
 MAX_BYTES = 1 << 31
 _BFLOAT16 = 16
 _MOST_DEPTH = 40
-# dtypes whose raw data is NumPy's
-_PLAIN: dict[int, Any] = {1: np.float32, 10: np.float16, _BFLOAT16: ml_dtypes.bfloat16}
 # ONNX Runtime's operators, also with 16 bits and f16 scales, which ONNX has since opset 21
 _SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
 # UNDEFINED
@@ -166,7 +164,7 @@ class _Filed:
     def array(self, index: int, tensor: Any) -> Array | None:
         """Returns the elements of an initializer; None, with its data put into the proto, if NumPy cannot map them."""
         piece = self._pieces.pop(index)
-        kind, shape = _PLAIN.get(tensor.data_type), tuple(tensor.dims)
+        kind, shape = NUMPY.get(tensor.data_type), tuple(tensor.dims)
         if kind and not tensor.data_location and math.prod(shape) * np.dtype(kind).itemsize == len(piece):
             return from_piece(piece, kind, shape)
         tensor.raw_data = piece[:]
