@@ -59,6 +59,7 @@ struct ProductParams {
     int64_t group_count, tasks;  // tasks of one group of channels
     int64_t packed;  // weights of one group of channels
     int64_t block;  // tiles per task
+    int64_t unit;  // tiles of which blocks consist, but for the last one
     int64_t shared;  // tiles of a group in memory that threads share, who do each stage together; 0: none
     bool strips;  // results are sums of rows a step apart, each of one run
     int64_t scratch_per_thread;  // bytes

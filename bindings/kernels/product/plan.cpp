@@ -21,6 +21,7 @@ constexpr int64_t kFewestUnitRows = 128, kMostUnitRows = 256;  // rows of a task
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
 constexpr int64_t kStripBytes = 9 * 1024 * 1024;  // bytes of src and dst together
 constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;  // columns of a position; its weights
+constexpr double kRagged = 0.15;  // register tiles of the time that rows which fill none add
 constexpr int64_t kStagedDepth = 2048;  // one pass over the depth
 constexpr double kDotRate = 8;  // how many times as fast products of bf16 are as those of f32
 constexpr int64_t kStageBytes = 1024 * 1024;  // shared tiles for each thread, in the second cache levels of all
@@ -68,7 +69,18 @@ int64_t tiles_of(const ProductParams& params, const TargetGroup& group) {
     return params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
 }
 
-int64_t unit_rows(const ProductParams& params) { return params.dot == nullptr ? code().rows : kDotBlockRows; }
+// Returns the rows of which blocks consist: threads share thirds of register tiles more evenly than whole ones.
+int64_t unit_rows(const ProductParams& params) {
+    if (params.dot != nullptr) return kDotBlockRows;
+    return params.threads == 1 || params.strips ? code().rows : code().rows / 3;
+}
+
+// Returns the rows that whole register tiles would have in the time which a block loses by its last one.
+double ragged(const ProductParams& params) {
+    return params.dot == nullptr ? kRagged * static_cast<double>(code().rows) : 0;
+}
+
+int64_t whole_rows(const ProductParams& params) { return params.dot == nullptr ? code().rows : kDotBlockRows; }
 
 // Returns how many multiplications of the product take as long as one in f32.
 double unit_rate(const ProductParams& params) { return params.dot == nullptr ? 1 : kDotRate; }
@@ -89,7 +101,8 @@ SplitWork work_of(const ProductParams& params, const TargetGroup& group, int64_t
     const double wide = static_cast<double>(share), planes = params.planes, depth = static_cast<double>(channels);
     const bool direct = params.planes == 1;
     const double value = direct ? kReadCost * unit_rate(params) : transform_cost(params);
-    SplitWork work{tiles_of(params, group), unit_rows(params), most_units, ceil_div(columns, share), 0, 0, 0};
+    SplitWork work{
+        tiles_of(params, group), unit_rows(params), most_units, ceil_div(columns, share), ragged(params), 0, 0, 0};
     work.prepare = planes * depth * value;
     work.product = planes * wide * (depth + value);
     work.weights = planes * depth * wide * kWeightCost * unit_rate(params);
@@ -102,7 +115,13 @@ SplitWork plane_work(const ProductParams& params, const TargetGroup& group) {
     const int64_t columns = group.target_count * params.dst.channels, tiles = tiles_of(params, group);
     const auto wide = static_cast<double>(code().panel);
     const auto depth = static_cast<double>(params.src.segments * params.src.channels);
-    SplitWork work{tiles, unit_rows(params), ceil_div(tiles, unit_rows(params)), ceil_div(columns, code().panel), 0, 0,
+    SplitWork work{tiles,
+                   unit_rows(params),
+                   ceil_div(tiles, unit_rows(params)),
+                   ceil_div(columns, code().panel),
+                   ragged(params),
+                   0,
+                   0,
                    0};
     work.prepare = depth * kSharedCost * unit_rate(params);
     work.product = wide * (depth + kReadCost * unit_rate(params));
@@ -142,7 +161,7 @@ void lay_out_stages(ProductParams& params, Arrangement& arrangement) {
         group.window_blocks = std::min(tiles, enough);
         group.window_parts = whole ? std::clamp<int64_t>(params.src.run / kRunStep, 1, ceil_div(enough, tiles)) : 1;
         group.result_blocks = std::min(tiles, ceil_div(enough, chunks));
-        shared = std::max(shared, work.most_units * unit_rows(params));
+        shared = std::max(shared, ceil_div(tiles, whole_rows(params)) * whole_rows(params));
         block = std::max(block, ceil_div(tiles, group.result_blocks));
     }
     if (stages > kStagesGain * tasks || bytes > static_cast<double>(kStageBytes * params.threads)) return;
@@ -204,7 +223,7 @@ int64_t unit_parts(const ProductParams& params, int64_t blocks, int64_t columns)
 // Shares tiles out into tasks; returns the number of multiplications.
 int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
     double products = 0;
-    const int64_t rows = unit_rows(params);
+    const int64_t rows = params.unit = unit_rows(params);
     params.group_count = static_cast<int64_t>(arrangement.groups.groups.size());
     for (size_t g = 0; g < arrangement.groups.groups.size(); ++g) {
         TargetGroup& group = arrangement.groups.groups[g];
@@ -226,7 +245,8 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
         if (by_units(params)) group.parts = unit_parts(params, group.blocks, columns);
         group.first_task = params.tasks;
         params.tasks += group.blocks * group.parts;
-        if (group.blocks > 0) params.block = std::max(params.block, ceil_div(units, group.blocks) * rows);
+        const int64_t most = group.blocks == 0 ? 0 : ceil_div(units, group.blocks) * rows;
+        params.block = std::max(params.block, ceil_div(most, whole_rows(params)) * whole_rows(params));
         const int64_t used = used_products(arrangement.layout, arrangement.groups.targets[g]);
         const int64_t pairs = params.src.channels * params.dst.channels * params.channel_groups;
         products += static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, arrangement.panels);

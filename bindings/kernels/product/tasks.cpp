@@ -37,7 +37,9 @@ Split cheapest_split(const SplitWork& work, int threads) {
             const double tasks = static_cast<double>(blocks) * static_cast<double>(parts) * times;
             if (parts > 1 && tasks > most_tasks) break;
             const auto shares = static_cast<double>(ceil_div(work.shares, parts));
-            const double task = rows * (work.prepare + shares * work.product) + shares * work.weights;
+            const double task =
+                (rows + (size % kThirds != 0 ? work.ragged : 0)) * (work.prepare + shares * work.product) +
+                shares * work.weights;
             const double seconds = last_end(tasks, threads, task) / times;
             if (best.blocks == 0 || seconds < best.seconds) best = {blocks, parts, seconds};
         }

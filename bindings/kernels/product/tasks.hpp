@@ -11,10 +11,11 @@ constexpr double kWeightCost = 16, kReadCost = 4, kSharedCost = 12;
 constexpr double kHeldUp = 0.3;  // tasks by which the last thread is late: among equals small tasks are better
 constexpr int64_t kTasksOfThread = 8;  // more do not even out any further
 
-// The work on some rows and columns of a product, in multiplications. Tasks have whole register tiles of `unit` rows, but
-// for the last one, and columns in shares, the least that a task of its own can take.
+// The work on some rows and columns of a product, in multiplications. Tasks have units of rows, whole register tiles or
+// thirds of them, but for the last one, and columns in shares, the least that a task of its own can take.
 struct SplitWork {
     int64_t rows, unit, most_units, shares;  // most_units: of one task
+    double ragged;  // rows that a task's last units take longer where they fill no register tile; of units in threes
     double prepare;  // looking up or transforming a row, for any number of shares
     double product;  // a share of a row
     double weights;  // reading the weights of a share

@@ -255,7 +255,7 @@ void write_chunk(const ProductParams& params, const FilterImage& image, const Ta
 
 void run_task(const ProductParams& params, int64_t task, const char* src, const char* packed, const float* bias,
               char* dst, const ProductScratch& scratch) {
-    const TaskBlock at(params, task, params.dot != nullptr ? kDotBlockRows : kTileRows);
+    const TaskBlock at(params, task, params.unit);
     const TargetGroup* group = at.group;
     const int64_t first = at.first, count = at.count, part = at.part;
     packed += group->packed * packed_item(params);
@@ -317,7 +317,7 @@ void run_stages(const ProductParams& params, const TargetGroup& group, const cha
                 const float* bias, char* dst, const SharedTiles& shared, const ProductScratch& scratch) {
     const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
     const int64_t columns = group_columns(params, group), chunks = ceil_div(columns, kFilterChunk);
-    const int64_t rows = params.dot != nullptr ? kDotBlockRows : kTileRows, units = ceil_div(tiles, rows);
+    const int64_t rows = params.unit, units = ceil_div(tiles, rows);
     const int64_t panels = ceil_div(columns, kPanel);
     const FilterImage image = group.folded ? params.dst : unfolded(params.dst);
     packed += group.packed * packed_item(params);
