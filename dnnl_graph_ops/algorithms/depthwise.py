@@ -64,13 +64,8 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
     dgrad = problem.direction == DGRAD
     described = _described(problem, *((source, target) if dgrad else (target, source)))
     make: Callable[..., Any] = kernels.depthwise_dgrad if dgrad else kernels.depthwise_fprop
-    if weights.is_constant and weights.size:
-        packing, floats, *order = kernels.depthwise_packing(described, dgrad)
-        packed = program.scratch((floats,), "f32")
-        cache_key = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
-        program.kernel(packing, [weights], [packed], "pack weights", cache_key=cache_key)
-    else:
-        packed = weights
+    constant = weights.is_constant and weights.size
+    packed = pack(program, described, dgrad, weights) if constant else weights
     after = fused(program, problem.epilogue, target, problem.bias)
     kernel = make(
         described, has_bias=after.bias > 0, bias_dtype=after.bias or None, packed=packed is not weights,
@@ -78,6 +73,15 @@ def _gather(program: Program, problem: ConvProblem, source: View, target: View) 
     )  # fmt: skip
     label = labelled(MULTIPLY, problem.epilogue)
     program.kernel(kernel, [source, packed, *after.views], [target], label)
+
+
+def pack(program: Program, described: kernels.DepthwiseProblem, dgrad: bool, weights: View) -> View:
+    """Appends the packing of constant weights (C, kernel), once, and returns the packed weights."""
+    packing, floats, *order = kernels.depthwise_packing(described, dgrad)
+    packed = program.scratch((floats,), "f32")
+    cache_key = ("depthwise", *map(tuple, order), weights.strides, weights.dtype)
+    program.kernel(packing, [weights], [packed], "pack weights", cache_key=cache_key)
+    return packed
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

@@ -17,9 +17,8 @@ from ..program.epilogue import labelled
 from ..program.program import Program, View, array_of, has_data
 from ..strides import dense_strides
 from ..symbolic import kernels
-from . import integers
+from . import depthwise, integers
 from .algorithm import NOTHING, Algorithm, always
-from .depthwise import MOST_PHASES
 from .integers import WORDS
 from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 
@@ -32,8 +31,8 @@ _WITHOUT_TILES = {"amxint8": "avx512vnni", "emulatedint8tiles": "emulatedint8"}
 def _applies(problem: ConvProblem, env: Env) -> bool:
     """Whether every channel has its own weights, and the source's scale is known."""
     g, q = problem.geometry, problem.quantization
-    depthwise = g.groups == g.y_channels == g.x_channels > 1 and max(g.strides) <= MOST_PHASES
-    return depthwise and q is not None and not q.is_dynamic and integers.applies(problem, env)
+    suits = g.groups == g.y_channels == g.x_channels > 1 and max(g.strides) <= depthwise.MOST_PHASES
+    return suits and q is not None and not q.is_dynamic and integers.applies(problem, env)
 
 
 def _isa_of(problem: ConvProblem) -> str:
@@ -89,12 +88,7 @@ def _in_floats(program: Program, problem: ConvProblem, source: View, target: Vie
     if most * 255 >= _EXACT or not kernels.int8_depthwise_gathers(described):
         return None
     floats = kernels.DepthwiseProblem(layer, dtypes.CODES["f32"], views[0].strides, strides, views[1].strides, 1)
-    packing, size, *order = kernels.depthwise_packing(floats, dgrad)
-    packed = program.scratch((size,), "f32")
-    cache_key = ("depthwise", *map(tuple, order), strides, "f32")
-    program.kernel(
-        packing, [program.constant(centred.astype(np.float32))], [packed], "pack weights", cache_key=cache_key
-    )
+    packed = depthwise.pack(program, floats, dgrad, program.constant(centred.astype(np.float32)))
     code = dtypes.CODES[target.dtype]
     has_bias = problem.bias is not None
     make = partial(kernels.int8_depthwise_gather, described, dgrad, q.src_zero, code, has_bias=has_bias)

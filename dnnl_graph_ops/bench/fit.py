@@ -113,11 +113,8 @@ def samples(recorded: Recorded) -> list[Sample]:
 def _forms(problem: ConvProblem, env: Env, seconds: Mapping[str, float]) -> tuple[Form, ...]:
     q = problem.quantization
     if q is None:
-        return tuple(
-            Form(form.name, form.key, form.counts(problem, env), seconds[form.name])
-            for form in algorithms.applicable(problem, env)
-            if form.name in seconds
-        )
+        forms = (form for form in algorithms.applicable(problem, env) if form.name in seconds)
+        return tuple(Form(form.name, form.key, form.counts(problem, env), seconds[form.name]) for form in forms)
     if partition.NAME in seconds and q.partition is None:
         # the library of the machine that ran it is exact
         problem = replace(problem, quantization=replace(q, partition=lambda program, take: None))
