@@ -41,110 +41,173 @@ EpilogueParams params_of(const Epilogue& epilogue, int64_t channels, int64_t bat
                            {to.batch, to.outer[0], to.outer[1], to.inner});
 }
 
-// Weights, bias and scales of a run, in f32.
-struct GatherFactors {
-    const float *weights, *bias;
-    const float* scales = nullptr;  // of integer results, by channel
-};
-
-struct GatherOperands {
-    const char* src;
-    GatherFactors factors;
-    const char* const* epilogue;
-    char* dst;
-};
-
-// Makes weights and bias f32, where they are not.
-struct FactorCopies {
-    bool ready, has_bias;  // ready: the weights come packed
-    StridedCopy weights, bias;
-    ScratchArray<float> weights_part, bias_part;
-
-    FactorCopies(const DepthwiseProblem& p, const PackedWeights& packed, const GatherOptions& options,
-                 ScratchLayout& shared)
-        : ready(options.packed), has_bias(options.has_bias),
-          weights(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
-          bias({p.c}, options.bias_dtype, {1}, kF32, {1}), weights_part(shared.add<float>(ready ? 0 : packed.floats)),
-          bias_part(shared.add<float>(has_bias ? packed.channels : 0)) {}
-
-    GatherFactors run(const char* const* operands, char* memory) const {
-        if (!ready) weights.run(operands[0], reinterpret_cast<char*>(weights_part.in(memory)));
-        if (has_bias) bias.run(operands[1], reinterpret_cast<char*>(bias_part.in(memory)));
-        return {ready ? reinterpret_cast<const float*>(operands[0]) : weights_part.in(memory),
-                has_bias ? bias_part.in(memory) : nullptr};
-    }
-};
-
-// Returns the outputs of a section in each phase.
-int64_t outputs_of_section(const DepthwiseProblem& p, Path path, const TapAxis& inner) {
-    const int64_t step = inner.phases * inner.advance;
-    if (path == Path::blocks) return std::max<int64_t>(kBlockElements / step, 16);
-    if (path == Path::space) return std::max<int64_t>(kSectionElements / step, 64);
-    return std::max<int64_t>(kSectionBytes / (inner.phases * p.c * item_size(p.dtype)), 16);
-}
-
-// A gather on any path: problem, axes, tensors and post-ops. Each path has tasks and scratch memory of its own.
 struct GatherKernel : Kernel {
     DepthwiseProblem p;
     ElementType type;
     const DepthwiseCode& code;
     TapAxes axes;
     RowLayout from, to;
-    int64_t row_taps;  // taps of a kernel row
-    PackedWeights packed;
+    int64_t row_taps, taps;  // taps of a kernel row; of the kernel
+    Path path;
+    bool has_bias, ready;  // ready: the weights come packed
     Epilogue epilogue;
     EpilogueParams after;  // results
+    FusedActivation last;  // all post-ops, where the vector code applies them; else none
+    std::optional<GatherIntegers> integers;
     std::vector<RowSection> sections;
     Widest widest;
-    int64_t tasks;
-    ScratchLayout shared, each;  // arrays that all threads read, and the memory of each thread
-    FactorCopies copies;
+    RowMover load, store;
+    BlockMover load_block, store_block;
+    PackedWeights packed;
+    std::vector<PhaseTaps> phases;
+    ChannelTasks channel_tasks;
+    StridedCopy weights_copy;
+    StridedCopy bias_copy;
+    double work;  // the work of a run, in units of threads_for
+    // scratch of a run: arrays that all threads read, and the memory of each thread
+    ScratchLayout shared, each;
+    ScratchArray<float> weights_part, scales_part, bias_part, result_part;
+    ScratchArray<GatherSegment> segments_part;
+    ScratchArray<const float*> sources_part;
+    ScratchArray<float> factors_part;
+    RowCache::Layout rows_layout;
 
-    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, Path path,
-                 const GatherOptions& options)
+    GatherKernel(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, const GatherOptions& options,
+                 const std::optional<GatherIntegers>& of_bytes = {})
         : p(problem), type(number_type(p.dtype)), code(vector_code().depthwise), axes(p, dgrad),
           from(dgrad ? RowLayout(p.src_spatial, p.src_strides) : RowLayout(p.dst_spatial, p.dst_strides)),
           to(dgrad ? RowLayout(p.dst_spatial, p.dst_strides) : RowLayout(p.src_spatial, p.src_strides)),
-          row_taps(p.kernel.back()), packed(p, path, dgrad), epilogue(options.epilogue),
-          after(params_of(epilogue, p.c, p.n, to)),
-          sections(cut_into_sections(axes.inner, outputs_of_section(p, path, axes.inner))),
-          widest(sections, axes.inner), tasks(p.n * to.rows() * static_cast<int64_t>(sections.size())),
-          copies(p, packed, options, shared) {
+          row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
+          ready(options.packed), epilogue(options.epilogue), after(params_of(epilogue, p.c, p.n, to)), last(),
+          integers(of_bytes), sections(cut_into_sections(axes.inner, outputs_of_section())),
+          widest(sections, axes.inner), load(type, from.inner, axes.inner.advance),
+          store(type, to.inner, axes.inner.phases), load_block(type, from), store_block(type, to),
+          packed(p, path, dgrad), phases(taps_of_phases(p, axes.inner, path, packed)),
+          channel_tasks(p, path, phases, widest.sources),
+          weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
+          bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         by = depthwise_name(dgrad ? "dgrad" : "fprop", path);
-        arity = (options.has_bias ? 4 : 3) + epilogue.operands();
+        arity = (integers ? 4 : 3) + (has_bias ? 1 : 0) + epilogue.operands();
+        if (integers && path != Path::channels) {
+            fail(ErrorKind::invalid_argument, name + ": channels must be contiguous, and fill a vector");
+        }
+        if (!integers && !epilogue.empty() && type != ElementType::f32) {
+            fail(ErrorKind::invalid_argument, name + ": post-ops are applied to results in f32 only");
+        }
+        if (!integers && path != Path::space && !epilogue.empty()) last = fused_activation_of(after);
+        work = work_of(p);
+        lay_out_scratch();
+    }
+
+    // Returns the outputs of a section in each phase.
+    int64_t outputs_of_section() const {
+        const int64_t step = axes.inner.phases * axes.inner.advance;
+        if (path == Path::blocks) return std::max<int64_t>(kBlockElements / step, 16);
+        if (path == Path::space) return std::max<int64_t>(kSectionElements / step, 64);
+        return std::max<int64_t>(kSectionBytes / (axes.inner.phases * p.c * item_size(p.dtype)), 16);
+    }
+
+    void lay_out_scratch() {
+        weights_part = shared.add<float>(ready ? 0 : packed.floats);
+        scales_part = shared.add<float>(integers ? p.c + kBeyond : 0);
+        bias_part = shared.add<float>(integers ? p.c + kBeyond : has_bias ? packed.channels : 0);
+        if (path == Path::space) {
+            sources_part = each.add<const float*>(taps);
+            factors_part = each.add<float>(taps);
+        } else {
+            segments_part = each.add<GatherSegment>(taps);
+        }
+        if (integers) {
+            // the channels of the last task, which takes the rest
+            const int64_t channels = std::min(2 * channel_tasks.each, p.c);
+            result_part = each.add<float>(widest.outputs * axes.inner.phases * channels + kBeyond);
+        }
+        if (path == Path::channels) return;
+        const bool blocks = path == Path::blocks;
+        result_part = each.add<float>(widest.outputs * axes.inner.phases * (blocks ? packed.block : 1));
+        rows_layout = RowCache::Layout(each, axes, blocks ? widest.sources * packed.block : widest.split);
     }
 
     void run(char* const* operands) const override {
-        const int threads = threads_for(tasks, work_of(p));
+        const char* src = operands[0];
+        char* dst = operands[arity - 1];
+        const int64_t rows = p.n * to.rows() * static_cast<int64_t>(sections.size());
+        const int64_t tasks = path == Path::channels ? rows * channel_tasks.number
+                              : path == Path::blocks ? rows * packed.blocks()
+                                                     : rows * p.c;
+        const int threads = threads_for(tasks, work);
         const Scratch scratch(shared, each, threads);
-        const GatherOperands all{operands[0], factors(operands + 1, scratch.shared()),
-                                 operands + arity - 1 - epilogue.operands(), operands[arity - 1]};
-        parallel_parts(threads, tasks,
-                       [&](int64_t begin, int64_t end, int rank) { run_tasks(all, begin, end, scratch.of(rank)); });
+        const auto* weights = reinterpret_cast<const float*>(operands[1]);
+        if (!ready) {
+            weights_copy.run(operands[1], reinterpret_cast<char*>(weights_part.in(scratch.shared())));
+            weights = weights_part.in(scratch.shared());
+        }
+        float* bias = nullptr;
+        if (integers) {
+            bias = bias_part.in(scratch.shared());
+            copy_channels(operands[2], scales_part.in(scratch.shared()));
+            copy_channels(has_bias ? operands[3] : nullptr, bias);
+        } else if (has_bias) {
+            bias = bias_part.in(scratch.shared());
+            bias_copy.run(operands[2], reinterpret_cast<char*>(bias));
+        }
+        const auto run_part = path == Path::channels ? &GatherKernel::run_channels
+                              : path == Path::blocks ? &GatherKernel::run_blocks
+                                                     : &GatherKernel::run_space;
+        const int before = (integers ? 3 : 2) + (has_bias ? 1 : 0);
+        const float* scales = integers ? scales_part.in(scratch.shared()) : nullptr;
+        const Operands all{src, weights, bias, operands + before, dst, scales};
+        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+            (this->*run_part)(all, begin, end, scratch.of(rank));
+        });
     }
 
-    virtual GatherFactors factors(const char* const* operands, char* memory) const {
-        return copies.run(operands, memory);
+    struct Operands {
+        const char* src;
+        const float *weights, *bias;
+        const char* const* epilogue;
+        char* dst;
+        const float* scales;  // the scales of integer results, by channel
+    };
+
+    // to = the numbers of all channels (null: zeros), and after them the first ones again.
+    void copy_channels(const char* from, float* to) const {
+        if (from == nullptr) {
+            std::fill_n(to, p.c, 0.0f);
+        } else {
+            std::copy_n(reinterpret_cast<const float*>(from), p.c, to);
+        }
+        for (int64_t i = 0; i < kBeyond; ++i) to[p.c + i] = to[i];
     }
-    virtual void run_tasks(const GatherOperands& operands, int64_t begin, int64_t end, char* memory) const = 0;
-};
 
-// Gathers on vectors of channels.
-struct VectorGather : GatherKernel {
-    std::vector<PhaseTaps> phases;
-    FusedActivation last;  // all post-ops, where the vector code applies them; else none
-    ScratchArray<GatherSegment> segments_part;
-
-    VectorGather(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, Path path,
-                 const GatherOptions& options)
-        : GatherKernel(kernel_name, problem, dgrad, path, options), phases(taps_of_phases(p, axes.inner, path, packed)),
-          last(epilogue.empty() ? FusedActivation{} : fused_activation_of(after)),
-          segments_part(each.add<GatherSegment>(product(p.kernel))) {}
+    // Makes results of 8 bits, or f32, of the sums of positions from `first` on of a row.
+    void finish_integers(const Operands& operands, float* sums, int64_t offset, int64_t first, int64_t end,
+                         int64_t channel, int64_t channels) const {
+        offset += first * to.inner + channel;
+        const Int8Positions results{&integers->params,
+                                    operands.scales + channel,
+                                    operands.bias + channel,
+                                    integers->dst,
+                                    end - first,
+                                    channels,
+                                    reinterpret_cast<int32_t*>(sums),
+                                    channels,
+                                    to.inner * integers->item,
+                                    operands.dst + offset * integers->item,
+                                    true,
+                                    channels == p.c && to.inner == p.c};
+        const auto positions = vector_code().dot.int8_positions;
+        if (epilogue.empty()) return positions(results, true, true);
+        positions(results, true, false);
+        apply_epilogue(after, operands.epilogue,
+                       EpilogueRun{sums, channels, offset, to.inner, end - first, channels, channel});
+        positions(results, false, true);
+    }
 
     // Applies the post-ops to results from `first` on of a row, whose values are `step` apart.
-    void finish(const GatherOperands& operands, float* values, int64_t step, int64_t row_offset, int64_t first,
-                int64_t end, int64_t channel, int64_t channels) const {
+    void finish(const Operands& operands, float* values, int64_t step, int64_t row_offset, int64_t first, int64_t end,
+                int64_t channel, int64_t channels) const {
         if (epilogue.empty() || last.as != FusedActivation::As::it_is) return;
         const int64_t offset = row_offset + first * to.inner + channel;
         apply_epilogue(after, operands.epilogue,
@@ -160,9 +223,6 @@ struct VectorGather : GatherKernel {
         const float *weights, *bias;
         char* dst;
         int64_t dst_step;
-        // sources of 8 bits: a value is (byte ^ flip) - zero
-        uint32_t flip = 0;
-        int32_t zero = 0;
     };
     void run_row(const RowSection& section, const std::vector<RowTap>& row_list, const ChannelRows& rows,
                  char* memory) const {
@@ -197,8 +257,8 @@ struct VectorGather : GatherKernel {
                           rows.bias,
                           rows.dst + (begin * inner.phases + phase) * rows.dst_step * dst_size,
                           last,
-                          rows.flip,
-                          rows.zero};
+                          integers ? integers->flip : 0,
+                          integers ? integers->zero : 0};
             GatherSegment* at = memory;
             int64_t first_tap = 0;
             for (int part = 0; part < 2; ++part) {
@@ -218,145 +278,47 @@ struct VectorGather : GatherKernel {
             code.gather[rows.type](run);
         }
     }
-};
 
-// Gathers where the channels of a position lie side by side.
-struct ChannelsGather : VectorGather {
-    ChannelTasks channel_tasks;
-
-    ChannelsGather(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, const GatherOptions& options)
-        : VectorGather(kernel_name, problem, dgrad, Path::channels, options),
-          channel_tasks(p, Path::channels, phases, widest.sources) {
-        tasks *= channel_tasks.number;
-    }
-
-    // The part of a row that a task computes.
-    struct RowPart {
-        const RowSection& section;
-        const std::vector<RowTap>& row_list;
-        const char* const* rows;  // the source of every tap
-        int64_t offset, begin, end;  // of dst: the row's first element; positions
-        ChannelTasks::Part channels;
-    };
-
-    void run_tasks(const GatherOperands& operands, int64_t begin, int64_t end, char* memory) const override {
-        const char* src = operands.src;
-        const int64_t size = item_size(p.dtype), number = static_cast<int64_t>(sections.size());
+    void run_channels(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
+        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
+        const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
-        const int64_t head = size == 1 ? 0 : channel_tasks.head(src, from, size);
+        const int64_t head = integers ? 0 : channel_tasks.head(src, from, item_size(p.dtype));
         for (int64_t task = begin; task < end; ++task) {
             const int64_t row = task % to.rows(), block = task / to.rows();
-            const int64_t image = block / channel_tasks.number, n = image / number;
+            const int64_t image = block / channel_tasks.number, number = static_cast<int64_t>(sections.size());
             const RowSection& section = sections[static_cast<size_t>(image % number)];
             const ChannelTasks::Part part = channel_tasks.at(block % channel_tasks.number, head);
+            const int64_t n = image / number, first = part.first;
             axes.taps_of_row(row, row_list);
             rows.clear();
             for (const RowTap& outer : row_list) {
-                rows.push_back(src + (from.offset(n, 0, outer.source[0], outer.source[1]) + part.first) * size);
+                rows.push_back(src + (from.offset(n, 0, outer.source[0], outer.source[1]) + first) * size);
             }
-            run_part(operands,
-                     {section, row_list, rows.data(), to.offset_of_row(n, 0, row), section.begin * axes.inner.phases,
-                      std::min(section.end * axes.inner.phases, to.width()), part},
-                     memory);
+            const int64_t offset = to.offset_of_row(n, 0, row);
+            const int64_t begun = section.begin * axes.inner.phases;
+            const int64_t ended = std::min(section.end * axes.inner.phases, to.width());
+            if (integers) {
+                float* sums = result_part.in(memory);
+                run_row(section, row_list,
+                        {kGatherIntegers, part.channels, first, 0, rows.data(), from.inner, weights + first, nullptr,
+                         reinterpret_cast<char*>(sums - begun * part.channels), part.channels},
+                        memory);
+                finish_integers(operands, sums, offset, begun, ended, first, part.channels);
+                continue;
+            }
+            run_row(section, row_list,
+                    {float_index(type), part.channels, first, part.head, rows.data(), from.inner, weights + first,
+                     bias ? bias + first : nullptr, dst + (offset + first) * size, to.inner},
+                    memory);
+            finish(operands, reinterpret_cast<float*>(dst) + offset + begun * to.inner + first, to.inner, offset, begun,
+                   ended, first, part.channels);
         }
     }
 
-    virtual void run_part(const GatherOperands& operands, const RowPart& part, char* memory) const {
-        const auto& [weights, bias, scales] = operands.factors;
-        const auto [first, channels, head] = part.channels;
-        run_row(part.section, part.row_list,
-                {float_index(type), channels, first, head, part.rows, from.inner, weights + first,
-                 bias ? bias + first : nullptr, operands.dst + (part.offset + first) * item_size(p.dtype), to.inner},
-                memory);
-        finish(operands, reinterpret_cast<float*>(operands.dst) + part.offset + part.begin * to.inner + first, to.inner,
-               part.offset, part.begin, part.end, first, channels);
-    }
-};
-
-// Sums of 8-bit sources in f32, and their results.
-struct IntegerGather : ChannelsGather {
-    GatherIntegers integers;
-    ScratchArray<float> scales_part, bias_part, result_part;
-
-    IntegerGather(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, const GatherOptions& options,
-                  const GatherIntegers& of_bytes)
-        : ChannelsGather(kernel_name, problem, dgrad, options), integers(of_bytes),
-          scales_part(shared.add<float>(p.c + kBeyond)), bias_part(shared.add<float>(p.c + kBeyond)) {
-        ++arity;
-        last = {};
-        // the channels of the last task, which takes the rest
-        const int64_t channels = std::min(2 * channel_tasks.each, p.c);
-        result_part = each.add<float>(widest.outputs * axes.inner.phases * channels + kBeyond);
-    }
-
-    GatherFactors factors(const char* const* operands, char* memory) const override {
-        copy_channels(operands[1], scales_part.in(memory));
-        copy_channels(copies.has_bias ? operands[2] : nullptr, bias_part.in(memory));
-        return {reinterpret_cast<const float*>(operands[0]), bias_part.in(memory), scales_part.in(memory)};
-    }
-
-    void run_part(const GatherOperands& operands, const RowPart& part, char* memory) const override {
-        const int64_t first = part.channels.first, channels = part.channels.channels;
-        float* sums = result_part.in(memory);
-        run_row(part.section, part.row_list,
-                {kGatherIntegers, channels, first, 0, part.rows, from.inner, operands.factors.weights + first, nullptr,
-                 reinterpret_cast<char*>(sums - part.begin * channels), channels, integers.flip, integers.zero},
-                memory);
-        finish_integers(operands, sums, part.offset, part.begin, part.end, first, channels);
-    }
-
-    // to = the numbers of all channels (null: zeros), and after them the first ones again.
-    void copy_channels(const char* from, float* to) const {
-        if (from == nullptr) {
-            std::fill_n(to, p.c, 0.0f);
-        } else {
-            std::copy_n(reinterpret_cast<const float*>(from), p.c, to);
-        }
-        for (int64_t i = 0; i < kBeyond; ++i) to[p.c + i] = to[i];
-    }
-
-    // Makes results of 8 bits, or f32, of the sums of positions from `first` on of a row.
-    void finish_integers(const GatherOperands& operands, float* sums, int64_t offset, int64_t first, int64_t end,
-                         int64_t channel, int64_t channels) const {
-        offset += first * to.inner + channel;
-        const Int8Positions results{&integers.params,
-                                    operands.factors.scales + channel,
-                                    operands.factors.bias + channel,
-                                    integers.dst,
-                                    end - first,
-                                    channels,
-                                    reinterpret_cast<int32_t*>(sums),
-                                    channels,
-                                    to.inner * integers.item,
-                                    operands.dst + offset * integers.item,
-                                    true,
-                                    channels == p.c && to.inner == p.c};
-        const auto positions = vector_code().dot.int8_positions;
-        if (epilogue.empty()) return positions(results, true, true);
-        positions(results, true, false);
-        apply_epilogue(after, operands.epilogue,
-                       EpilogueRun{sums, channels, offset, to.inner, end - first, channels, channel});
-        positions(results, false, true);
-    }
-};
-
-// Gathers on blocks of channels, whose sources are transposed to f32.
-struct BlocksGather : VectorGather {
-    BlockMover load_block, store_block;
-    ScratchArray<float> result_part;
-    RowCache::Layout rows_layout;
-
-    BlocksGather(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, const GatherOptions& options)
-        : VectorGather(kernel_name, problem, dgrad, Path::blocks, options), load_block(type, from),
-          store_block(type, to), result_part(each.add<float>(widest.outputs * axes.inner.phases * packed.block)),
-          rows_layout(each, axes, widest.sources * packed.block) {
-        tasks *= packed.blocks();
-    }
-
-    void run_tasks(const GatherOperands& operands, int64_t begin, int64_t end, char* memory) const override {
-        const auto& [src, factors, after_operands, dst] = operands;
-        const auto& [weights, bias, scales] = factors;
+    void run_blocks(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
+        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool in_place = type == ElementType::f32 && to.channel == 1;
@@ -410,26 +372,9 @@ struct BlocksGather : VectorGather {
             store_block.store(result, first_output, end_output, block, dst_row);
         }
     }
-};
-
-// Gathers on the innermost axis of one channel.
-struct SpaceGather : GatherKernel {
-    const int64_t taps;
-    RowMover load, store;
-    ScratchArray<const float*> sources_part;
-    ScratchArray<float> factors_part, result_part;
-    RowCache::Layout rows_layout;
-
-    SpaceGather(const char* kernel_name, const DepthwiseProblem& problem, bool dgrad, const GatherOptions& options)
-        : GatherKernel(kernel_name, problem, dgrad, Path::space, options), taps(product(p.kernel)),
-          load(type, from.inner, axes.inner.advance), store(type, to.inner, axes.inner.phases),
-          sources_part(each.add<const float*>(taps)), factors_part(each.add<float>(taps)),
-          result_part(each.add<float>(widest.outputs * axes.inner.phases)), rows_layout(each, axes, widest.split) {
-        tasks *= p.c;
-    }
 
     // Applies the post-ops to a row of one channel, phase by phase.
-    void finish_space(const GatherOperands& operands, const RowSection& section, float* out, int64_t n, int64_t c,
+    void finish_space(const Operands& operands, const RowSection& section, float* out, int64_t n, int64_t c,
                       int64_t row) const {
         if (epilogue.empty()) return;
         const TapAxis& inner = axes.inner;
@@ -447,9 +392,8 @@ struct SpaceGather : GatherKernel {
         }
     }
 
-    void run_tasks(const GatherOperands& operands, int64_t begin, int64_t end, char* memory) const override {
-        const auto& [src, factors_of, after_operands, dst] = operands;
-        const auto& [weights, bias, scales] = factors_of;
+    void run_space(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
+        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool read_in_place = type == ElementType::f32 && from.inner == 1 && inner.advance == 1;
@@ -511,13 +455,7 @@ std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bi
     float_type(problem.dtype);
     const GatherOptions options{has_bias, bias_dtype.value_or(problem.dtype), packed, epilogue};
     float_type(options.bias_dtype);
-    if (!epilogue.empty() && float_type(problem.dtype) != ElementType::f32) {
-        fail(ErrorKind::invalid_argument, std::string(name) + ": post-ops are applied to results in f32 only");
-    }
-    const Path path = choose_path(problem);
-    if (path == Path::channels) return std::make_shared<ChannelsGather>(name, problem, dgrad, options);
-    if (path == Path::blocks) return std::make_shared<BlocksGather>(name, problem, dgrad, options);
-    return std::make_shared<SpaceGather>(name, problem, dgrad, options);
+    return std::make_shared<GatherKernel>(name, problem, dgrad, options);
 }
 
 bool gathers_integers(const DepthwiseProblem& problem) { return choose_path(problem) == Path::channels; }
@@ -537,10 +475,7 @@ std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool d
     set_results(name, {problem.dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false}, dst_dtype,
                 has_bias ? kF32 : 0, integers.params);
     const GatherOptions options{has_bias, kF32, true, epilogue};
-    if (!gathers_integers(problem)) {
-        fail(ErrorKind::invalid_argument, std::string(name) + ": channels must be contiguous, and fill a vector");
-    }
-    return std::make_shared<IntegerGather>(name, problem, dgrad, options, integers);
+    return std::make_shared<GatherKernel>(name, problem, dgrad, options, integers);
 }
 
 std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const DepthwiseProblem& problem, bool dgrad) {
