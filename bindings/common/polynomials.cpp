@@ -1,6 +1,7 @@
 #include "common/polynomials.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <stdexcept>
 

@@ -1,5 +1,7 @@
 #include "kernels/quotient.hpp"
 
+#include <initializer_list>
+
 namespace dgo {
 
 // A sum is off x / scale by less than 2^-45 of it. Floats round apart at the middle of two of them, so the nearest integer

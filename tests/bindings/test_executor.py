@@ -156,6 +156,37 @@ def test_no_steps():
     assert plan.describe() == []
 
 
+def test_steps_that_are_the_same_for_all_sizes():
+    """A plan is filled at once with what depends on sizes: shapes, scratch, kernels, offsets and extents."""
+    steps = _core.PlanSteps([F32], [F32], [0], [("first", [0, 2], None), ("second", [2, 1], None)])
+
+    def filled(size: int, sized: list) -> _core.Executor:
+        plan = _core.Executor(None, "p")
+        steps.fill(plan, [((size,), (1,))], [((size,), (1,))], [4 * size], [0], [], sized)
+        plan.finalize(False)
+        return plan
+
+    for size in (4, 7):
+        sized = [(_core.kernels.copy([size], F32, [1], F32, [1]), (0, 0), [4 * size, 4 * size]) for _ in range(2)]
+        x, y = np.arange(size, dtype=np.float32), np.empty(size, np.float32)
+        filled(size, sized).run([x], [y])
+        np.testing.assert_array_equal(y, x)
+    kernel, _, extents = sized[0]
+    for wrong, text in [
+        ([], "has 2 steps, got 0"),
+        ([(kernel, (4, 0), extents)] * 2, "28 bytes at offset 4 do not fit into slot 0"),
+        ([(kernel, (0, 0), [32, 28])] * 2, "32 bytes at offset 0 do not fit"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=text):
+            filled(size, wrong)
+    for wrong, error in [
+        ([(kernel, (0,), extents)] * 2, IndexError),
+        ([(None, (0, 0), extents)] * 2, InvalidArgumentError),
+    ]:
+        with pytest.raises(error):
+            filled(size, wrong)
+
+
 # -- callbacks -----------------------------------------------------------------
 
 

@@ -158,6 +158,35 @@ def test_open_ends_of_slices_are_beyond_quotients_of_unknown_bounds():
         assert call([6, 2]) == -1
 
 
+def test_sizes_have_at_most_128_bits():
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        assert n * (1 << 100) < 1 << 126 and -n * (1 << 100) == -6 << 100
+        refused: tuple[Callable[[], Any], ...] = (
+            lambda: n * (1 << 126), lambda: n * n * (1 << 124), lambda: n < 1 << 128, lambda: n + -(1 << 200)
+        )  # fmt: skip
+        for compute in refused:
+            with pytest.raises(OverflowError):
+                compute()
+
+
+def test_a_size_beside_what_is_no_integer():
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        assert n != "6" and n is not None and n != None and n != (6,)  # noqa: E711
+        assert trace.conditions == []
+        with pytest.raises(TypeError, match="unsupported operand"):
+            n + "a"
+        with pytest.raises(TypeError, match="not supported between"):
+            _ = n < "a"
+        for divide in (lambda: n // 0, lambda: n % 0, lambda: divmod(n, n - 6), lambda: 5 // (n - 6)):
+            with pytest.raises(ZeroDivisionError):
+                divide()
+        with pytest.raises(TypeError, match="cannot create"):
+            type(n)()
+        assert (str(n), f"{n:03}", hash(n), +n is n, bool(n), n.bit_length()) == ("6", "006", hash(6), True, True, 3)
+
+
 OPS = Formula.ops()
 KEPT = [OPS["SUM"], 1, 7, 0, OPS["KEEP"]]
 
