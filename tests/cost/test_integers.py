@@ -36,8 +36,8 @@ def test_the_files_say_where_their_numbers_are_from():
 
 def test_the_library_has_prices_of_its_own_by_set():
     tables = [fits.of_integers(isa, RELEASE) for isa in ("avx2", "avx512_core_vnni", "avx512_core_amx")]
-    for table, wider in pairwise(tables):
-        assert {key for key in table if table[key] != wider[key]} == {("fprop", LIBRARY), ("dgrad", LIBRARY)}
+    for (table, wider), kinds in zip(pairwise(tables), (["dgrad"], ["dgrad", "fprop"]), strict=True):
+        assert {key for key in table if table[key] != wider[key]} == {(kind, LIBRARY) for kind in kinds}
         assert table.keys() == wider.keys()
 
 
