@@ -15,6 +15,7 @@ from concurrently import in_threads
 from reference.data import integers
 
 from dnnl_graph_ops import _core, dtypes
+from dnnl_graph_ops.errors import InvalidArgumentError
 from dnnl_graph_ops.runtime.engines import default_engine
 from dnnl_graph_ops.strides import dense_strides
 
