@@ -32,6 +32,13 @@ auto waiting(F&& f) -> decltype(f()) {
 #endif
 }
 
+// Drops a reference. What it was the last one to may wait for the GIL at its end, as Python's mappings of memory do, and
+// destructors, which are noexcept, are no place for that.
+inline void drop(pybind11::object& object) {
+    PyObject* const raw = object.release().ptr();
+    waiting([raw] { Py_XDECREF(raw); });
+}
+
 }  // namespace gil
 
 // A reference to the Python object around a native one: the caller's frame may drop its reference while other threads

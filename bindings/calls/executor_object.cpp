@@ -267,7 +267,7 @@ void make_collectable(PyHeapTypeObject* heap_type) {
         if (!py::detail::is_holder_constructed(self)) return 0;
         auto& object = py::cast<ExecutorObject&>(py::handle(self));
         object.cleared = true;
-        const auto dropped = std::exchange(object.owners, {});
+        object.drop_owners();
         return 0;
     };
 }

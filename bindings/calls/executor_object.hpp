@@ -4,10 +4,12 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <pybind11/pybind11.h>
 
+#include "border/gil.hpp"
 #include "plan/executor.hpp"
 
 namespace dgo {
@@ -25,6 +27,14 @@ struct Arguments {
 
 struct ExecutorObject {
     ExecutorObject(std::shared_ptr<const Engine> engine, std::string name) : core(std::move(engine), std::move(name)) {}
+    ~ExecutorObject() { drop_owners(); }
+    ExecutorObject(const ExecutorObject&) = delete;
+    ExecutorObject& operator=(const ExecutorObject&) = delete;
+
+    void drop_owners() {
+        auto dropped = std::exchange(owners, {});
+        for (py::object& owner : dropped) gil::drop(owner);
+    }
 
     Executor core;
     std::vector<py::object> owners;  // of constants and callbacks; the core has only addresses

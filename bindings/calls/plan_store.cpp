@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "border/gil.hpp"
 #include "calls/give_back.hpp"
 #include "plan/call_scope.hpp"
 
@@ -218,6 +219,10 @@ public:
     ~Removed() {
         for (const Entry& entry : entries)
             if (forget_plan) forget_plan(*entry.plan.plan);
+        for (Entry& entry : entries) {
+            gil::drop(entry.payload);
+            gil::drop(entry.plan.executor);
+        }
         entries.clear();
         freed(bytes);
     }
@@ -316,7 +321,7 @@ bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload, double 
                      held});
     const auto old = lookup(key);
     if (old != entries_.end()) remove(old, removed);
-    const py::object outdated = described_ ? std::exchange(described_->payload, py::none()) : py::none();
+    py::object outdated = described_ ? std::exchange(described_->payload, py::none()) : py::none();
     all().count(added.front(), true);
     index_.emplace(hash, added.begin());
     entries_.splice(entries_.begin(), added);
@@ -324,6 +329,7 @@ bool PlanStore::insert(const Key& key, PlanRef plan, py::object payload, double 
     use(entries_.begin());
     // frees some room at once, so that many small plans do not score all others each time
     shrink(removed, all().limit - all().limit / 16);
+    gil::drop(outdated);
     return true;
 }
 
