@@ -69,8 +69,8 @@ LIMITS_BY_OTHERS = {
 # smaller instruction set stand in, and the machine's rates alone are known; and what choosing may cost in the mean, by
 # file of times. None: no more than without rates
 LEFT_OUT: dict[str, tuple[str, dict[str, tuple[float, float, float] | None]]] = {
-    "emerald_rapids": ("", {"f32": (1.036, 1.052, 1.028), "bf16": (1.07, 1.04, 1.04), "f16": (1.05, 1.05, 1.02)}),
-    "sapphire_rapids": ("avx512_amx", {"f32": None, "bf16": (1.14, 1.17, 1.07), "f16": None}),
+    "emerald_rapids": ("", {"f32": (1.036, 1.052, 1.028), "bf16": (1.07, 1.04, 1.04), "f16": (1.05, 1.06, 1.02)}),
+    "sapphire_rapids": ("avx512_amx", {"f32": None, "bf16": None, "f16": None}),
     "granite_rapids": ("avx512_amx", {"f32": None, "bf16": None, "f16": None}),
     "zen5": ("avx512", {"f32_both_ops": None, "bf16": None}),
 }
