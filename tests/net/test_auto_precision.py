@@ -134,7 +134,8 @@ def test_open_dims_pickles_and_files(rng, everything, tmp_path):
     for other in (loaded, from_file):
         for x in (*data, *samples(rng, batches=(5,))):
             for name, array in other.run({"x": x}).items():
-                np.testing.assert_array_equal(array, net.run({"x": x})[name])
+                # plans that follow from those of another size may have other algorithms
+                np.testing.assert_allclose(array, net.run({"x": x})[name], rtol=0, atol=2e-5)
 
 
 def test_models_that_are_cut(rng, everything):
