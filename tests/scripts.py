@@ -18,5 +18,10 @@ def script(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     # dataclasses and named tuples look their module up
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    # scripts import their neighbours
+    sys.path.insert(0, str(FOLDER))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(FOLDER))
     return module

@@ -12,6 +12,7 @@ from dnnl_graph_ops.convolution.problem import DGRAD, WGRAD
 from dnnl_graph_ops.cost import nearest
 
 bench = script("nearest")
+choices = script("choices")
 TIMES = FOLDER / "times"
 FORMS = {(form.direction, form.name) for form in ALGORITHMS}
 
@@ -42,3 +43,12 @@ def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
         assert regression.mean(corrected) <= regression.mean(by_constants)
     finally:
         nearest.read.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({files[0] for files in choices.MADE_OF.values()}))
+def test_tables_are_of_what_algorithms_count_now(name):
+    """Where an algorithm counts otherwise: make the tables of `choices.MADE_OF` again by benchmarks/nearest.py."""
+    losses, limits = choices.losses(choices.read(name)), choices.LIMITS[name]
+    for (direction, found), (most, _) in zip(losses.items(), limits, strict=True):
+        assert regression.mean(found) < most, (direction, max(found))
