@@ -78,7 +78,7 @@ def test_counts_and_features_depend_on_no_post_op(direction, dtype):
     [
         ((4096,), 49, 52, "builtin direct"),
         ((2048,), 182, 203, "builtin direct"),  # of HiFi-GAN v2
-        ((4096,), 49, 57, "convolution"),  # every run would take much longer
+        ((4096,), 49, 60, "convolution"),  # every run would take much longer
         ((4096,), 1000, 1050, "convolution"),  # repays the compilation within fewer runs
         ((64, 64), 49, 52, "convolution"),
     ],
