@@ -108,7 +108,7 @@ public:
         if (!object_) return;
         const TryAcquireGil gil;
         if (gil)
-            object_ = py::object();
+            gil::drop(object_);
         else
             object_.release();
     }

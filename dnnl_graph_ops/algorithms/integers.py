@@ -249,9 +249,8 @@ class _Steps:
             # the kernel indexes sums by the position in a dense result
             target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
         parts, merged = self.parts(rows, strides, target), merged_weights(program, problem.w)
-        packed = self.packed(
-            self.described(parts[0]), merged, merged.strides, points if early and points.any() else None
-        )
+        descriptions = [self.described(part) for part in parts]
+        packed = self.packed(descriptions[0], merged, merged.strides, points if early and points.any() else None)
         scales = [] if result.dtype == "s32" else [program.constant(q.scales(result.shape[1]))]
         reads = [packed, *scales, *q.scale, *q.zero]
         if problem.bias is not None:
@@ -261,7 +260,7 @@ class _Steps:
         by = "" if self.isa == kernels.int8_isa()[0] else f" by {self.isa}"
         label = labelled(filtering.tile_label(self.tile, by), problem.epilogue)
         item, _, _ = kernels.int8_layout(self.reads, self.code, self.isa)
-        for part in parts:
+        for part, description in zip(parts, descriptions, strict=True):
             src, dst = part.read[0], part.result
             at = [stride // item for stride in (src.strides[0], *src.strides[2:])]
             epilogue, low, high = q.bounded(part.epilogue, dst.dtype)
@@ -271,7 +270,7 @@ class _Steps:
                 reads = [*reads, laid_as(program, residual.view, dst.strides)]
                 low, high = q.bounds_of_sum(dst.dtype)
             kernel = kernels.int8_product(
-                self.described(part), part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
+                description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
                 *self.read(), *(q.dst or (1.0, 0)), low, high, late,
                 0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1], self.threads, after.epilogue,
                 self.isa, bool(q.scale), bool(q.zero), **added,

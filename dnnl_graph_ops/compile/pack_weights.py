@@ -168,8 +168,9 @@ class _Folding:
                 to_run.append(step)
                 for view in (*step.reads, *step.writes):
                     want(view.buffer)
+        kept = missing.intersection(wanted)
         written = dict.fromkeys(view.buffer for step in reversed(to_run) for view in step.writes)
-        large = [buffer for buffer in written if buffer in missing.intersection(wanted) and _nbytes(buffer) >= _LARGE]
+        large = [buffer for buffer in written if buffer in kept and buffer.nbytes >= _LARGE]
         if large:
             vectors = side_by_side([(buffer.elements, dtypes.numpy_dtype(buffer.dtype)) for buffer in large])
             for buffer, vector in zip(large, vectors, strict=True):
@@ -185,10 +186,6 @@ class _Folding:
         for buffer in wanted:
             if buffer in missing:
                 keep(self.cache_keys[buffer][0], data_of(buffer))
-
-
-def _nbytes(buffer: Buffer) -> int:
-    return buffer.elements * dtypes.itemsize(buffer.dtype)
 
 
 def run_now(step: KernelStep | HostStep) -> None:

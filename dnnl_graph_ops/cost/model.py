@@ -81,15 +81,20 @@ def correction(unit: str, dtype: str, env: Env) -> float:
 @lru_cache(256)
 def corrections(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapping[str, float]:
     """Returns the factors of estimates in `dtype` on the CPU of a record, by unit."""
+    slower = _slower(isa, release, dtype, record)
+    return {unit: _stepped(factor / slower[rates.BUILTIN_F32]) for unit, factor in slower.items()}
+
+
+def _slower(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapping[str, float]:
+    """Returns how many times slower than on the CPU of the constants units are; empty where these are the CPU's own."""
     file, fitted_dtype = fits.source(isa, release, dtype)
     if not file.rates or record is rates.package().get(file.machine):
         return {}
-    slower = {
+    return {
         unit: file.rates[fitted] / rate
         for unit, rate in record.rates.items()
         if (fitted := unit if unit.startswith("builtin") else unit.replace(dtype, fitted_dtype)) in file.rates
     }
-    return {unit: _stepped(factor / slower[rates.BUILTIN_F32]) for unit, factor in slower.items()}
 
 
 def _stepped(factor: float) -> float:
@@ -111,11 +116,8 @@ def turned(key: fits.Key, direction: str, dtype: str, env: Env) -> float:
 
 def clock(direction: str, dtype: str, env: Env) -> float:
     """Returns the factor from estimates in `dtype` to seconds on this CPU: by `fits.pace`, and its rate in f32."""
-    file, _ = fits.source(env.isa, env.release, dtype)
-    record, slower = env.rates, 1.0
-    if record is not None and file.rates and record is not rates.package().get(file.machine):
-        slower = file.rates[rates.BUILTIN_F32] / record.rates[rates.BUILTIN_F32]
-    return slower / fits.pace(env.isa, env.release, dtype, direction)
+    slower = {} if env.rates is None else _slower(env.isa, env.release, dtype, env.rates)
+    return slower.get(rates.BUILTIN_F32, 1.0) / fits.pace(env.isa, env.release, dtype, direction)
 
 
 def functions(problem: ConvProblem, env: Env, by: int) -> float:
