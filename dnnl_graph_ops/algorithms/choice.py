@@ -34,10 +34,10 @@ _SMALL = 4
 _NEAR = 1.1
 # estimates within this factor count as equal
 _ALIKE = 1.02
-# for 1-D layers, to compile no op of the library is worth up to this factor, if so many runs save less than it takes
-# (HiFi-GAN v2's ops are estimated to be up to 18% faster, and take as long or up to 12% longer); 2-D nets whose layouts
-# follow from the library's ops became up to 5% slower by such a rule
-_FAIR, _RUNS_SAVED = 1.2, 500
+# by the number of spatial axes: to compile no op of the library is worth up to this factor, if so many runs save less
+# than it takes (HiFi-GAN v2's ops are estimated to be up to 18% faster, and take as long or up to 12% longer); 2-D nets
+# whose layouts follow from the library's ops became up to 5% slower by the factor of 1-D nets
+_FAIR, _RUNS_SAVED = {1: 1.2, 2: 1.05, 3: 1.05}, 500
 # seconds to compile an op of the library, seconds more per position of x's longest axis, and over how many runs of a
 # size they are spread: oneDNN 3.2 makes tables for long rows of 1-D convolutions (up to 100 ms and 35 MB at 28,000
 # positions)
@@ -175,9 +175,8 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
 def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     """Puts the first algorithm that compiles no op of the library in front if it takes hardly longer than the best."""
     best, seconds = ranking[0]
-    most = _ALIKE * seconds
-    if problem.geometry.rank == 1:
-        most = max(most, min(_FAIR * seconds, seconds + _compiling(best, problem, env) / _RUNS_SAVED))
+    fair = min(_FAIR[problem.geometry.rank] * seconds, seconds + _compiling(best, problem, env) / _RUNS_SAVED)
+    most = max(_ALIKE * seconds, fair)
     alike = (item for item in ranking if item[1] <= most)
     first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
     return sorted(ranking, key=lambda item: item is not first)
