@@ -207,10 +207,13 @@ def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
 
 
 def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
-    """Returns the seconds that the library takes to compile the algorithm's op for new sizes; 0 for builtin kernels."""
+    """Returns what the library takes to compile the algorithm's op for new sizes, as estimates count; 0 for builtin
+    kernels.
+    """
     if not algorithm.ops(problem) or algorithm.converts(algorithm.seen(problem), env):
         return 0.0
-    return _COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])
+    # estimates are seconds after `clock` alone
+    return (_COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])) / table.clock(problem, env)
 
 
 def _is_long_and_narrow(problem: ConvProblem) -> bool:
