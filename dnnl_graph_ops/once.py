@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+_NONE: Any = object()
 
 
 class once(Generic[T]):
@@ -32,7 +33,8 @@ class once(Generic[T]):
 
 def answered(answers: dict[Hashable, Any], key: Hashable, work_out: Callable[[], T]) -> T:
     """Returns the answer that is kept under a key; before that works it out, if there is none."""
-    if key not in answers:
-        answers[key] = work_out()
-    answer: T = answers[key]
+    # one look-up: hashing a key takes as long as many answers
+    answer: T = answers.get(key, _NONE)
+    if answer is _NONE:
+        answer = answers[key] = work_out()
     return answer
