@@ -10,6 +10,7 @@ from ..cost import fits, model, nearest
 from ..cost import integers as cost
 from ..errors import InvalidArgumentError
 from ..ir.env import Env
+from ..once import answered
 from . import (
     bf16,
     col2im,
@@ -155,7 +156,10 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
 
 def clock(problem: ConvProblem, env: Env) -> float:
     """Returns the factor from estimates to seconds on this CPU; prices of integers are in products of f32."""
-    return model.clock(problem.direction, env.compute_dtype(problem.floats.dtype), env) if env.engine.on_host else 1.0
+    if not env.engine.on_host:
+        return 1.0
+    key = problem.direction, env.compute_dtype(problem.floats.dtype)
+    return answered(env.answers, (clock, *key), lambda: model.clock(*key, env))
 
 
 def usable(problem: ConvProblem, env: Env, on_integers: bool = False) -> list[Algorithm]:

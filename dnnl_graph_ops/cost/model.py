@@ -117,7 +117,7 @@ def turned(key: fits.Key, direction: str, dtype: str, env: Env) -> float:
 
 def clock(direction: str, dtype: str, env: Env) -> float:
     """Returns the factor from estimates in `dtype` to seconds on this CPU: by `fits.pace`, and its rate in f32."""
-    slower = {} if env.rates is None else _slower(env.isa, env.release, dtype, env.rates)
+    slower: Mapping[str, float] = {} if env.rates is None else _slower(env.isa, env.release, dtype, env.rates)
     return slower.get(rates.BUILTIN_F32, 1.0) / fits.pace(env.isa, env.release, dtype, direction)
 
 
