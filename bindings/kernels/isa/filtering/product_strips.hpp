@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/isa/filtering/product_in_place.hpp"
+#include "kernels/isa/vector/elements_of_rows.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -91,16 +92,22 @@ struct RowsBeside {
     }
 };
 
+// Rows of results in their type, the steps of a Strip apart. Of the last vector `last` columns are written.
+struct StripRows {
+    ElementType type;
+    char* at;
+    int64_t last;
+};
+
 // to[i * to_step][:] = bias + sum over the terms of at[i * row_step][k] * panel[begin + k][:], for rows from `first` on,
-// whole tiles of kRows. Of the last vector `last` columns are written.
+// whole tiles of kRows, rounded to the type of `to`.
 template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
-                                              const float* panel, const float* bias, float* to, int64_t last,
+                                              const float* panel, const float* bias, const StripRows& to,
                                               const FusedActivation& activation, const RowsBeside& beside) {
-    const int64_t row_step = strip.row_step, to_step = strip.to_step;
+    const int64_t row_step = strip.row_step;
     Lanes sum[kRows][kVectors];
-    to += first * to_step;
-    for (int64_t t = first; t < strip.count; t += kRows, to += kRows * to_step) {
+    for (int64_t t = first; t < strip.count; t += kRows) {
 #pragma GCC unroll 24
         for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
@@ -120,45 +127,36 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
             for (; k < term->count; ++k, b += kPanel) rows.template multiply<1>(b, sum);
         }
         activate_tile(activation, sum);
-        float* row = to;
+        with_type(to.type, [&](auto type) __attribute__((always_inline)) {
+            using D = decltype(type);
+            auto* row = reinterpret_cast<typename D::T*>(to.at) + t * strip.to_step;
 #pragma GCC unroll 24
-        for (int i = 0; i < kRows; ++i, row += to_step) {
+            for (int i = 0; i < kRows; ++i, row += strip.to_step) {
 #pragma GCC unroll 2
-            for (int j = 0; j + 1 < kVectors; ++j) *reinterpret_cast<LanesAt*>(row + j * kLanes) = sum[i][j];
-            store_some(row + (kVectors - 1) * kLanes, sum[i][kVectors - 1], last);
-        }
+                for (int j = 0; j + 1 < kVectors; ++j) store_float<D, kLanes>(row + j * kLanes, sum[i][j]);
+                store_lanes<D>(row + (kVectors - 1) * kLanes, sum[i][kVectors - 1], to.last);
+            }
+        });
     }
 }
 
 // Computes any number of rows from kFewestRows on; some of the last ones are computed twice.
 template <int kVectors>
 inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, const float* panel, const float* bias,
-                           float* to, int64_t last, const FusedActivation& activation, const RowsBeside& beside) {
+                           const StripRows& to, const FusedActivation& activation, const RowsBeside& beside) {
     constexpr int kMost = kStripRows<kVectors>, kThird = kMost / 3;
     const int64_t count = strip.count, whole = count / kMost * kMost, rest = count - whole;
-    strip.count = whole;
-    multiply_terms<kVectors, kMost>(terms, term_count, strip, 0, panel, bias, to, last, activation, beside);
+    const auto run = [&](auto multiply, int64_t first, int64_t end) {
+        strip.count = end;
+        multiply(terms, term_count, strip, first, panel, bias, to, activation, beside);
+    };
+    const auto most = multiply_terms<kVectors, kMost>, third = multiply_terms<kVectors, kThird>;
+    run(most, 0, whole);
     if (rest == 0) return;
-    strip.count = count;
-    if (rest <= kThird) {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, activation,
-                                         beside);
-    } else if (rest > 2 * kThird && count >= kMost) {
-        multiply_terms<kVectors, kMost>(terms, term_count, strip, count - kMost, panel, bias, to, last, activation,
-                                        beside);
-    } else if (count >= 2 * kThird) {
-        multiply_terms<kVectors, 2 * kThird>(terms, term_count, strip, count - 2 * kThird, panel, bias, to, last,
-                                             activation, beside);
-        if (rest > 2 * kThird) {
-            strip.count = kThird;
-            multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, activation, beside);
-        }
-    } else {
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, count - kThird, panel, bias, to, last, activation,
-                                         beside);
-        strip.count = kThird;
-        multiply_terms<kVectors, kThird>(terms, term_count, strip, 0, panel, bias, to, last, activation, beside);
-    }
+    if (rest > 2 * kThird && count >= kMost) return run(most, count - kMost, count);
+    const bool two = rest > kThird && count >= 2 * kThird;
+    run(two ? multiply_terms<kVectors, 2 * kThird> : third, count - (two ? 2 : 1) * kThird, count);
+    if (rest > (two ? 2 : 1) * kThird) run(third, 0, kThird);
 }
 
 // Narrows tiles [begin, end) of a line to those whose runs lie inside the image; the first run begins at `position`.
@@ -218,15 +216,17 @@ struct StripWriter {
         const bool widened = params.src.type != ElementType::f32;
         const int64_t most = larger(kStripFloats / columns() / kTileRows, 2) * kTileRows;
         const int64_t chunk = widened ? smaller(most, kWidenedRows) : most;
-        // results are rounded, or an operand of post-ops lies where they go
-        const bool moved = image.type != ElementType::f32 || (scratch.epilogue != nullptr && scratch.beside->over);
+        // post-ops read results that are to be rounded, or lie where the results go; short vectors are rounded together
+        const bool moved = image.type != ElementType::f32
+                               ? epilogue_behind(params, scratch) != nullptr || columns() % kLanes != 0
+                               : scratch.epilogue != nullptr && scratch.beside->over;
         for (int64_t t = begin, stop; t < end; t = stop) {
             stop = end - t < chunk + kTileRows ? end : t + chunk;
             if (widened) widen_runs(p, t, stop - t, step);
             char* const there = at + t * to_step * image.item;
             float* const here = moved ? scratch.result : reinterpret_cast<float*>(there);
             const Strip strip{stop - t, step, moved ? columns() : to_step};
-            multiply(t, strip, here, there, to_step * image.item);
+            multiply(t, strip, moved ? ElementType::f32 : image.type, here, there, to_step * image.item);
             if (epilogue_behind(params, scratch) != nullptr) {
                 finish(here, strip.to_step, there, to_step * image.item, strip.count);
             }
@@ -249,7 +249,7 @@ struct StripWriter {
     }
 
     // Multiplies rows from tile `first` on, whose results belong to `there` in dst.
-    void multiply(int64_t first, Strip strip, float* to, const char* there, int64_t bytes) const {
+    void multiply(int64_t first, Strip strip, ElementType type, void* to, const char* there, int64_t bytes) const {
         const int64_t all = all_spans(), width = columns();
         int64_t count = 0;
         for (int64_t column = 0; column < width; column += kPanel) {
@@ -268,7 +268,9 @@ struct StripWriter {
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
             const RowsBeside beside(*scratch.beside, there + column * image.item, bytes);
-            strips(scratch.terms, count, strip, panel, bias + column, to + column, last, params.activation, beside);
+            const int64_t before = column * (type == ElementType::f32 ? 4 : 2);
+            strips(scratch.terms, count, strip, panel, bias + column, {type, static_cast<char*>(to) + before, last},
+                   params.activation, beside);
         }
     }
 
