@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
@@ -41,21 +42,12 @@ std::vector<int64_t> magnitudes(const std::vector<int64_t>& strides) {
 std::vector<StridedCopy::Axis> StridedCopy::coalesce(const std::vector<int64_t>& shape,
                                                      const std::vector<int64_t>& src_strides,
                                                      const std::vector<int64_t>& dst_strides) {
-    std::vector<Axis> axes;
+    AxesOf<2> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i] != 1) axes.push_back({shape[i], src_strides[i], dst_strides[i]});
+        if (shape[i] != 1) axes.push_back({shape[i], {dst_strides[i], src_strides[i]}});
     }
-    std::sort(axes.begin(), axes.end(),
-              [](const Axis& a, const Axis& b) { return a.dst != b.dst ? a.dst > b.dst : a.src > b.src; });
     std::vector<Axis> merged;
-    for (const Axis& axis : axes) {
-        const int64_t src = axis.src * axis.size, dst = axis.dst * axis.size;
-        if (!merged.empty() && merged.back().src == src && merged.back().dst == dst) {
-            merged.back() = {merged.back().size * axis.size, axis.src, axis.dst};
-        } else {
-            merged.push_back(axis);
-        }
-    }
+    for (const auto& [size, strides] : joined(std::move(axes))) merged.push_back({size, strides[1], strides[0]});
     return merged;
 }
 

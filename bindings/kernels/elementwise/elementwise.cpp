@@ -23,13 +23,13 @@ constexpr int64_t kLookedUp = 2048;  // elements of 8 bits from which a table of
 constexpr double kBytesOfStep = 4;  // bytes whose move takes as long as a step on an element
 
 // Makes the axis of most elements the second finest where blocks would be too small.
-void widen_blocks(std::vector<ElementwiseAxis>& axes) {
+void widen_blocks(StridedAxes<Dims>& axes) {
     if (axes.size() < 3) return;
-    ElementwiseAxis& rows = axes[axes.size() - 2];
+    StridedAxis<Dims>& rows = axes[axes.size() - 2];
     if (rows.size * axes.back().size >= kFewElements) return;
     const auto longest =
         std::max_element(axes.begin(), axes.end() - 1,
-                         [](const ElementwiseAxis& a, const ElementwiseAxis& b) { return a.size < b.size; });
+                         [](const StridedAxis<Dims>& a, const StridedAxis<Dims>& b) { return a.size < b.size; });
     std::swap(rows, *longest);
 }
 
@@ -42,7 +42,7 @@ struct ElementwiseKernel : Kernel {
     std::vector<EpilogueStep> steps;
     std::vector<ElementwiseSide> sides;  // dst first; without addresses
     std::vector<int64_t> items;    // bytes of an element of each side
-    std::vector<ElementwiseAxis> outer;
+    StridedAxes<Dims> outer;
     int64_t elements, rows, columns, block_rows, block_columns, tasks;
     bool joined, vast = false;
     size_t looked_up = 0;  // the side that alone decides the result, both of 8 bits; 0: none
@@ -53,9 +53,9 @@ struct ElementwiseKernel : Kernel {
         : steps(epilogue_steps(specs, dtypes.size() - 1, false)), outer(merged_axes(shape, strides)) {
         name = kName;
         arity = static_cast<int>(dtypes.size());
-        const ElementwiseAxis one{1, Dims(dtypes.size(), 0)};
+        const StridedAxis<Dims> one{1, Dims(dtypes.size(), 0)};
         widen_blocks(outer);
-        const ElementwiseAxis inner = take(one), next = take(one);
+        const StridedAxis<Dims> inner = take_last(outer, one), next = take_last(outer, one);
         columns = inner.size;
         rows = next.size;
         for (size_t i = 0; i < dtypes.size(); ++i) {
@@ -71,7 +71,7 @@ struct ElementwiseKernel : Kernel {
             std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_columns, 1), 1, std::max<int64_t>(rows, 1));
         elements = checked_product(kName, {columns, rows});
         tasks = columns == 0 || rows == 0 ? 0 : ceil_div(rows, block_rows) * ceil_div(columns, block_columns);
-        for (const ElementwiseAxis& axis : outer) {
+        for (const StridedAxis<Dims>& axis : outer) {
             elements = checked_product(kName, {elements, axis.size});
             tasks = checked_product(kName, {tasks, axis.size});
         }
@@ -85,7 +85,7 @@ struct ElementwiseKernel : Kernel {
         size_t varying = 0;
         for (size_t i = 1; i < sides.size(); ++i) {
             bool varies = sides[i].row != 0 || sides[i].column != 0;
-            for (const ElementwiseAxis& axis : outer) varies = varies || axis.strides[i] != 0;
+            for (const StridedAxis<Dims>& axis : outer) varies = varies || axis.strides[i] != 0;
             if (varies && varying != 0) return 0;
             if (varies) varying = i;
         }
@@ -118,13 +118,6 @@ struct ElementwiseKernel : Kernel {
         return block;
     }
 
-    ElementwiseAxis take(const ElementwiseAxis& otherwise) {
-        if (outer.empty()) return otherwise;
-        const ElementwiseAxis axis = outer.back();
-        outer.pop_back();
-        return axis;
-    }
-
     void run(char* const* operands) const override {
         const int threads = threads_for(tasks, bytes);
         ScratchLayout each;
@@ -136,6 +129,7 @@ struct ElementwiseKernel : Kernel {
         const bool apart = std::find(operands, operands + arity - 1, dst) == operands + arity - 1;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             std::vector<ElementwiseSide> all = sides;
+            Dims offsets(all.size());
             ElementwiseBlock block = block_of(all, floats.in(scratch.of(rank)));
             block.joined = joined;
             block.vast = vast && apart;
@@ -145,12 +139,10 @@ struct ElementwiseKernel : Kernel {
                 const int64_t row = take_index(rest, ceil_div(rows, block_rows)) * block_rows;
                 block.columns = std::min(block_columns, columns - column);
                 block.rows = std::min(block_rows, rows - row);
+                for (size_t i = 0; i < all.size(); ++i) offsets[i] = row * all[i].row + column * all[i].column;
+                add_offsets(outer, rest, offsets);
                 for (size_t i = 0; i < all.size(); ++i) {
-                    int64_t offset = row * all[i].row + column * all[i].column, left = rest;
-                    for (size_t axis = outer.size(); axis-- > 0;) {
-                        offset += take_index(left, outer[axis].size) * outer[axis].strides[i];
-                    }
-                    all[i].at = (i == 0 ? dst : operands[i - 1]) + offset * items[i];
+                    all[i].at = (i == 0 ? dst : operands[i - 1]) + offsets[i] * items[i];
                 }
                 block.dst = all[0];
                 if (looked_up == 0) {

@@ -23,7 +23,7 @@ void choose(const uint8_t* cond, const T* first, const T* second, T* to, int64_t
 }
 
 template <class T>
-void choose_row(char* const* operands, const int64_t* offsets, const ElementwiseAxis& row) {
+void choose_row(char* const* operands, const int64_t* offsets, const StridedAxis<Dims>& row) {
     const auto* cond = reinterpret_cast<const uint8_t*>(operands[0]) + offsets[1];
     const auto* first = reinterpret_cast<const T*>(operands[1]) + offsets[2];
     const auto* second = reinterpret_cast<const T*>(operands[2]) + offsets[3];

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "common/error.hpp"
+#include "kernels/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
@@ -41,10 +42,6 @@ const NormCode& code() { return vector_code().norm; }
 
 int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-struct OuterAxis {
-    int64_t size, src, dst;
-};
-
 // Channels last: an item is an image, whose columns are channels. Channels first: an item is a group of an image, whose
 // planes are those of its channels, cut into rows.
 struct GroupNormKernel : Kernel {
@@ -53,7 +50,7 @@ struct GroupNormKernel : Kernel {
     int64_t src_item, dst_item, share, positions;  // channels of a group; positions of a channel
     bool last;
     // A plane: `rows` rows of `width`, then one of `rest`, if that is not 0. Pitches count elements.
-    std::vector<OuterAxis> outer;
+    AxesOf<2> outer;
     int64_t planes, rows, width, rest, src_pitch, dst_pitch, plane_blocks, blocks, items;
     double bytes;
     Dims column_groups;
@@ -103,58 +100,51 @@ struct GroupNormKernel : Kernel {
     }
 
     // The spatial axes from the slowest to the fastest, joined where both sides allow it.
-    std::vector<OuterAxis> axes() const {
-        std::vector<OuterAxis> all, joined;
+    AxesOf<2> axes() const {
+        AxesOf<2> all;
         for (size_t a = 0; a < p.spatial.size(); ++a) {
-            if (p.spatial[a] != 1) all.push_back({p.spatial[a], p.src_strides[a + 2], p.dst_strides[a + 2]});
+            if (p.spatial[a] != 1) all.push_back({p.spatial[a], {p.src_strides[a + 2], p.dst_strides[a + 2]}});
         }
         // sums do not depend on the order of positions
-        std::stable_sort(all.begin(), all.end(), [](const OuterAxis& a, const OuterAxis& b) { return a.src > b.src; });
-        for (const OuterAxis& axis : all) {
-            if (!joined.empty() && joined.back().src == axis.size * axis.src &&
-                joined.back().dst == axis.size * axis.dst)
-                joined.back() = {joined.back().size * axis.size, axis.src, axis.dst};
-            else
-                joined.push_back(axis);
-        }
-        if (joined.empty()) joined.push_back({1, p.channels, p.channels});
-        return joined;
+        all = joined(std::move(all));
+        if (all.empty()) all.push_back({1, {p.channels, p.channels}});
+        return all;
     }
 
     void lay_out() {
         outer = axes();
         positions = 1;
-        for (const OuterAxis& axis : outer) positions *= axis.size;
-        const OuterAxis inner = outer.back();
+        for (const auto& axis : outer) positions *= axis.size;
+        const auto [length, steps] = outer.back();
         outer.pop_back();
-        last = p.channels == 1 ? inner.src != 1 || inner.dst != 1 : p.src_strides[1] == 1 && p.dst_strides[1] == 1;
-        const bool first = inner.src == 1 && inner.dst == 1;
+        last = p.channels == 1 ? steps[0] != 1 || steps[1] != 1 : p.src_strides[1] == 1 && p.dst_strides[1] == 1;
+        const bool first = steps[0] == 1 && steps[1] == 1;
         if (!last && !first && p.n > 0 && positions > 1) {
             fail(ErrorKind::invalid_argument,
                  std::string(kName) + ": src and dst must both be channels last or both channels first");
         }
         planes = last ? 1 : share;
-        for (const OuterAxis& axis : outer) planes *= axis.size;
+        for (const auto& axis : outer) planes *= axis.size;
         rest = 0;
         if (!last) {
-            width = std::clamp<int64_t>(inner.size, 1, kColumns);
-            rows = inner.size / width;
-            rest = inner.size % width;
+            width = std::clamp<int64_t>(length, 1, kColumns);
+            rows = length / width;
+            rest = length % width;
             src_pitch = dst_pitch = width;
-        } else if (inner.src == p.channels && inner.dst == p.channels && p.channels < kColumns) {
+        } else if (steps[0] == p.channels && steps[1] == p.channels && p.channels < kColumns) {
             // neighbouring positions side by side
             int64_t together = kColumns / common_divisor(kColumns, p.channels);
             if (together * p.channels > kMostFolded) together = ceil_div(2 * kColumns, p.channels);
-            together = std::clamp<int64_t>(inner.size, 1, together);
+            together = std::clamp<int64_t>(length, 1, together);
             width = together * p.channels;
-            rows = inner.size / together;
-            rest = inner.size % together * p.channels;
+            rows = length / together;
+            rest = length % together * p.channels;
             src_pitch = dst_pitch = width;
         } else {
             width = p.channels;
-            rows = inner.size;
-            src_pitch = inner.src;
-            dst_pitch = inner.dst;
+            rows = length;
+            src_pitch = steps[0];
+            dst_pitch = steps[1];
         }
         plane_blocks = ceil_div(rows, kRows) + (rest > 0 ? 1 : 0);
         blocks = planes * plane_blocks;
@@ -169,13 +159,10 @@ struct GroupNormKernel : Kernel {
     };
 
     Block block_of(int64_t item, int64_t number) const {
-        int64_t plane = number / plane_blocks;
+        int64_t offsets[2] = {0, 0};
+        const int64_t plane = add_offsets(outer, number / plane_blocks, offsets);
         const int64_t begin = number % plane_blocks * kRows;
         Block block{};
-        for (size_t a = outer.size(); a-- > 0; plane /= outer[a].size) {
-            block.src += plane % outer[a].size * outer[a].src;
-            block.dst += plane % outer[a].size * outer[a].dst;
-        }
         block.channel = plane;
         const int64_t image = last ? item : item / p.groups, channel = last ? 0 : item % p.groups * share + plane;
         block.rows = std::min(kRows, rows - begin);
@@ -186,8 +173,8 @@ struct GroupNormKernel : Kernel {
             block.width = rest;
             at = rows;
         }
-        block.src += image * p.src_strides[0] + channel * p.src_strides[1] + at * src_pitch;
-        block.dst += image * p.dst_strides[0] + channel * p.dst_strides[1] + at * dst_pitch;
+        block.src = offsets[0] + image * p.src_strides[0] + channel * p.src_strides[1] + at * src_pitch;
+        block.dst = offsets[1] + image * p.dst_strides[0] + channel * p.dst_strides[1] + at * dst_pitch;
         return block;
     }
 

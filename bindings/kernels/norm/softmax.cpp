@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/error.hpp"
+#include "kernels/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/division.hpp"
@@ -19,16 +20,12 @@ constexpr int64_t kVector = 16;  // floats at most
 constexpr double kExponential = 16;  // bytes that take as long to move as a power to compute
 
 struct SoftmaxKernel : Kernel {
-    struct Axis {
-        int64_t size, src, dst;
-    };
-
     ElementType src_type, dst_type;
     int64_t src_item, dst_item, length, src_step, dst_step;
     int64_t columns = 0;  // across which the axis runs; 0: it is one of neighbours itself
     int64_t src_column = 1, dst_column = 1;
     bool log;
-    std::vector<Axis> outer;
+    AxesOf<2> outer;
     int64_t parts = 1, tasks;  // parts: blocks of the columns
     double bytes;
     ScratchLayout nothing, each;
@@ -49,7 +46,7 @@ struct SoftmaxKernel : Kernel {
             if (a != axis && shape[a] > 1 && src[a] == 1 && dst[a] == 1) inner = a;
         }
         for (size_t a = 0; a < shape.size(); ++a) {
-            if (a != axis && a != inner && shape[a] != 1) add_outer({shape[a], src[a], dst[a]});
+            if (a != axis && a != inner && shape[a] != 1) join(outer, {shape[a], {src[a], dst[a]}});
         }
         if (inner != axis) {
             columns = shape[inner];
@@ -60,28 +57,18 @@ struct SoftmaxKernel : Kernel {
         } else if (length < kVector && !outer.empty()) {
             // rows shorter than a vector: many rows at once
             columns = outer.back().size;
-            src_column = outer.back().src;
-            dst_column = outer.back().dst;
+            src_column = outer.back().strides[0];
+            dst_column = outer.back().strides[1];
             parts = ceil_div(columns, kColumns);
             outer.pop_back();
         }
         tasks = length == 0 ? 0 : parts;
-        for (const Axis& one : outer) tasks *= one.size;
+        for (const auto& one : outer) tasks *= one.size;
         bytes = static_cast<double>(tasks / std::max<int64_t>(parts, 1)) *
                 static_cast<double>(length * std::max<int64_t>(columns, 1)) *
                 (static_cast<double>(src_item + dst_item) + kExponential);
         // the last vector along neighbours is stored whole
         powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {2, length, kColumns}));
-    }
-
-    // Joins axes that follow each other in memory.
-    void add_outer(const Axis& axis) {
-        const Axis* const before = outer.empty() ? nullptr : &outer.back();
-        if (before && before->src == axis.size * axis.src && before->dst == axis.size * axis.dst) {
-            outer.back() = {before->size * axis.size, axis.src, axis.dst};
-        } else {
-            outer.push_back(axis);
-        }
     }
 
     static void check(const Dims& shape, size_t axis, const Dims& src, const Dims& dst) {
@@ -107,17 +94,11 @@ struct SoftmaxKernel : Kernel {
             SoftmaxBlock block{src_type, dst_type, nullptr,    nullptr,    length, src_step,
                                dst_step, columns,  src_column, dst_column, log,    powers.in(scratch.of(rank))};
             for (int64_t task = begin; task < end; ++task) {
-                int64_t place = parts == 1 ? task : task / parts;
-                const int64_t first = (task - place * parts) * kColumns;
-                int64_t src = first * src_column, dst = first * dst_column;
-                for (size_t a = outer.size(); a-- > 0;) {
-                    const int64_t left = a == 0 ? 0 : place / outer[a].size, at = place - left * outer[a].size;
-                    src += at * outer[a].src;
-                    dst += at * outer[a].dst;
-                    place = left;
-                }
-                block.src = operands[0] + src * src_item;
-                block.dst = operands[1] + dst * dst_item;
+                const int64_t place = parts == 1 ? task : task / parts, first = (task - place * parts) * kColumns;
+                int64_t at[2] = {first * src_column, first * dst_column};
+                add_offsets(outer, place, at);
+                block.src = operands[0] + at[0] * src_item;
+                block.dst = operands[1] + at[1] * dst_item;
                 if (columns > 0) block.columns = std::min(kColumns, columns - first);
                 vector_code().norm.softmax(block);
             }

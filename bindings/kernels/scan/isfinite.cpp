@@ -6,6 +6,7 @@
 
 #include "common/error.hpp"
 #include "kernels/element_type.hpp"
+#include "kernels/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
 #include "kernels/parallel.hpp"
@@ -29,10 +30,6 @@ bool any_non_finite(const char* data, int64_t n, int64_t stride, Bits exponent) 
     return found != 0;
 }
 
-struct Axis {
-    int64_t size, stride;
-};
-
 // One array, its axes from the slowest to the fastest, joined where they are one.
 class Scanned {
 public:
@@ -40,25 +37,16 @@ public:
         if (shape.size() != strides.size())
             fail(ErrorKind::invalid_argument, "isfinite: a stride is needed for each axis");
         check_extent("isfinite", "an operand", shape, strides);
-        std::vector<Axis> axes;
+        AxesOf<1> axes;
         for (size_t a = 0; a < shape.size(); ++a) {
             if (shape[a] < 1) return;  // nothing to look at
-            if (shape[a] > 1 && strides[a] != 0) axes.push_back({shape[a], strides[a]});
+            if (shape[a] > 1 && strides[a] != 0) axes.push_back({shape[a], {strides[a]}});
         }
-        std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
-        for (const Axis& axis : axes) {
-            if (!outer_.empty() && outer_.back().stride == axis.size * axis.stride)
-                outer_.back() = {outer_.back().size * axis.size, axis.stride};
-            else
-                outer_.push_back(axis);
-        }
-        if (!outer_.empty()) {
-            inner_ = outer_.back();
-            outer_.pop_back();
-        }
+        outer_ = joined(std::move(axes));
+        inner_ = take_last(outer_, inner_);
         pieces_ = (inner_.size + kPiece - 1) / kPiece;
         tasks_ = pieces_;
-        for (const Axis& axis : outer_) tasks_ = checked_product("isfinite", {tasks_, axis.size});
+        for (const auto& axis : outer_) tasks_ = checked_product("isfinite", {tasks_, axis.size});
     }
 
     int64_t tasks() const { return tasks_; }
@@ -66,20 +54,19 @@ public:
 
     bool look(const char* data, int64_t task) const {
         const int64_t first = task % pieces_ * kPiece;
-        int64_t row = task / pieces_, offset = first * inner_.stride;
-        for (size_t a = outer_.size(); a-- > 0; row /= outer_[a].size)
-            offset += row % outer_[a].size * outer_[a].stride;
-        const char* const start = data + offset * size_;
+        int64_t offset[] = {first * inner_.strides[0]};
+        add_offsets(outer_, task / pieces_, offset);
+        const char* const start = data + offset[0] * size_;
         const int64_t n = std::min(kPiece, inner_.size - first);
-        if (cell_ == ElementType::f32) return any_non_finite<uint32_t>(start, n, inner_.stride, 0x7f800000);
-        return any_non_finite<uint16_t>(start, n, inner_.stride, cell_ == ElementType::bf16 ? 0x7f80 : 0x7c00);
+        if (cell_ == ElementType::f32) return any_non_finite<uint32_t>(start, n, inner_.strides[0], 0x7f800000);
+        return any_non_finite<uint16_t>(start, n, inner_.strides[0], cell_ == ElementType::bf16 ? 0x7f80 : 0x7c00);
     }
 
 private:
     ElementType cell_;
     int64_t size_;
-    std::vector<Axis> outer_;
-    Axis inner_{1, 1};
+    AxesOf<1> outer_;
+    StridedAxis<std::array<int64_t, 1>> inner_{1, {1}};
     int64_t pieces_ = 1, tasks_ = 0;
 };
 

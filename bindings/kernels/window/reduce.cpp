@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/error.hpp"
+#include "kernels/axes.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/copy/copy.hpp"
 #include "kernels/declaration.hpp"
@@ -34,36 +35,16 @@ struct ReduceProblem {
 constexpr const char* kName = "reduce";
 constexpr int64_t kStrip = 128;  // channels of a task
 
-struct Axis {
-    int64_t size, stride;
-};
+using Axis = StridedAxis<std::array<int64_t, 1>>;
 
-// Returns the axes with the slowest first, merged with neighbours that follow them in memory.
-std::vector<Axis> merged(std::vector<Axis> axes) {
-    std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
-    std::vector<Axis> found;
-    for (const Axis& axis : axes) {
-        if (!found.empty() && found.back().stride == axis.size * axis.stride) {
-            found.back() = {found.back().size * axis.size, axis.stride};
-        } else {
-            found.push_back(axis);
-        }
+// Returns the offsets of `count` elements of these axes, in row-major order.
+std::vector<int64_t> offsets_of(const AxesOf<1>& axes, int64_t count) {
+    std::vector<int64_t> offsets(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t* const at = &offsets[static_cast<size_t>(i)];
+        add_offsets(axes, i, at);
     }
-    return found;
-}
-
-// Returns the offsets of all elements of these axes, in row-major order.
-std::vector<int64_t> offsets_of(const std::vector<Axis>& axes) {
-    std::vector<int64_t> found = {0};
-    for (const Axis& axis : axes) {
-        std::vector<int64_t> next;
-        next.reserve(found.size() * static_cast<size_t>(axis.size));
-        for (const int64_t offset : found) {
-            for (int64_t i = 0; i < axis.size; ++i) next.push_back(offset + i * axis.stride);
-        }
-        found = std::move(next);
-    }
-    return found;
+    return offsets;
 }
 
 struct ReduceKernel : Kernel {
@@ -74,10 +55,10 @@ struct ReduceKernel : Kernel {
     Rescale rescale;
     bool along = false;          // the numbers of a sum are neighbours, else sums of neighbours are made at once
     int64_t channels = 1;        // results that are neighbours in the source
-    std::vector<Axis> outer;  // the axes of the runs of results
+    AxesOf<1> outer;  // the axes of the runs of results
     int64_t runs = 1;  // the number of runs
     std::vector<int64_t> rows;  // element offsets of the rows of one result
-    Axis taps{1, 0};  // the numbers of a row
+    Axis taps{1, {0}};  // the numbers of a row
     int64_t strip, strips, parts;
     int64_t results = 1, of_each = 1;
     std::optional<StridedCopy> store;  // copies results to dst; none: they are written there
@@ -109,35 +90,32 @@ struct ReduceKernel : Kernel {
         types.check_terms(kName, of_each);
         divisor = p.mean ? static_cast<float>(of_each) : 1.0f;
         rescale = types.rescale(p.mean ? static_cast<double>(of_each) : 1, fold == Fold::sum ? of_each : 1);
-        std::vector<Axis> folded;
+        AxesOf<1> folded;
         std::vector<size_t> kept;
         for (size_t i = 0; i < rank; ++i) {
             if (p.shape[i] == 1) continue;
             if (p.reduced[i]) {
-                folded.push_back({p.shape[i], p.src_strides[i]});
+                folded.push_back({p.shape[i], {p.src_strides[i]}});
             } else {
                 kept.push_back(i);
             }
         }
-        folded = merged(folded);
-        if (!folded.empty()) {
-            taps = folded.back();
-            folded.pop_back();
-        }
-        along = taps.size > 1 && taps.stride == 1;
-        rows = offsets_of(folded);
+        folded = joined(folded);
+        taps = take_last(folded, taps);
+        along = taps.size > 1 && taps.strides[0] == 1;
+        rows = offsets_of(folded, of_each / taps.size);
         // in the order of the source, so that the run of neighbours is the last
         std::stable_sort(kept.begin(), kept.end(),
                          [&](size_t a, size_t b) { return p.src_strides[a] > p.src_strides[b]; });
-        std::vector<Axis> around;
+        AxesOf<1> around;
         Dims sizes, to;
         for (const size_t i : kept) {
-            around.push_back({p.shape[i], p.src_strides[i]});
+            around.push_back({p.shape[i], {p.src_strides[i]}});
             sizes.push_back(p.shape[i]);
             to.push_back(p.dst_strides[i]);
         }
-        outer = merged(around);
-        if (!along && !outer.empty() && outer.back().stride == 1) {
+        outer = joined(around);
+        if (!along && !outer.empty() && outer.back().strides[0] == 1) {
             channels = outer.back().size;
             outer.pop_back();
         }
@@ -196,7 +174,7 @@ struct ReduceKernel : Kernel {
     void fold_parts(const char* from, char* to, int threads, const Scratch& scratch) const {
         const int64_t tasks = runs * strips * parts;
         // runs next to each other on the finest axis around are the outputs of one call, unless they are cut
-        const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
+        const Axis inner = outer.empty() ? Axis{1, {0}} : outer.back();
         const bool joined = !along && strips == 1 && parts == 1;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             const char** const at = row_part.in(scratch.of(rank));
@@ -207,7 +185,7 @@ struct ReduceKernel : Kernel {
                 run.channels = std::min(strip, channels - first);
                 if (joined) count = std::min(end - task, inner.size - task % inner.size);
                 run.outputs = count;
-                run.advance = inner.stride;
+                run.advance = inner.strides[0];
                 run.dst_step = channels;
                 run.to = keeps ? types.sums() : stored;
                 run.dst =
@@ -233,11 +211,11 @@ struct ReduceKernel : Kernel {
 
     // Folds results [begin, end), run by run of the finest axis around.
     void fold_rows(const char* from, float* to, int64_t begin, int64_t end) const {
-        const Axis inner = outer.empty() ? Axis{1, 0} : outer.back();
+        const Axis inner = outer.empty() ? Axis{1, {0}} : outer.back();
         while (begin < end) {
             const int64_t count = std::min(end - begin, inner.size - begin % inner.size);
             vector_code().window.fold_rows({fold, types.from, from + offset_of(begin) * types.from_item, taps.size,
-                                            count, inner.stride, to + begin, divisor, root});
+                                            count, inner.strides[0], to + begin, divisor, root});
             begin += count;
         }
     }
@@ -248,23 +226,22 @@ struct ReduceKernel : Kernel {
     }
 
     int64_t offset_of(int64_t index) const {
-        int64_t offset = 0;
-        for (size_t i = outer.size(); i-- > 0; index /= outer[i].size)
-            offset += index % outer[i].size * outer[i].stride;
-        return offset;
+        int64_t offset[] = {0};
+        add_offsets(outer, index, offset);
+        return offset[0];
     }
 
     // Folds the rows of one part of the taps.
     FoldRun run_of(const char* from, const char** at, int64_t part) const {
         const int64_t begin = taps.size * part / parts, end = taps.size * (part + 1) / parts;
-        for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.stride) * types.from_item;
+        for (size_t i = 0; i < rows.size(); ++i) at[i] = from + (rows[i] + begin * taps.strides[0]) * types.from_item;
         FoldRun run{};
         run.fold = fold;
         run.from = types.from;
         run.rows = at;
         run.row_count = static_cast<int64_t>(rows.size());
         run.taps = end - begin;
-        run.tap_step = taps.stride;
+        run.tap_step = taps.strides[0];
         run.divisor = divisor;
         run.root = root;
         run.rescale = rescale;
