@@ -63,4 +63,21 @@ inline void check_number(const std::string& what, const char* name, int64_t numb
     fail(ErrorKind::invalid_argument, what + ": " + name + " contains " + std::to_string(number) + ", " + bound);
 }
 
+// Throws unless `list` has `length` numbers from `least` to `most`.
+inline void check_list(const std::string& what, const char* name, const std::vector<int64_t>& list, size_t length,
+                       int64_t least, int64_t most) {
+    if (list.size() != length) {
+        fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) + " entries, " +
+                                              std::to_string(length) + " are needed");
+    }
+    for (const int64_t entry : list) check_number(what, name, entry, least, most);
+}
+
+// Throws unless a tensor has a stride from `least` on for each axis, and its elements lie within kMostElements.
+inline void check_tensor(const std::string& what, const char* name, const std::vector<int64_t>& sizes,
+                         const std::vector<int64_t>& strides, int64_t least = 0) {
+    check_list(what, name, strides, sizes.size(), least, INT64_MAX);
+    check_extent(what, name, sizes, strides);
+}
+
 }  // namespace dgo

@@ -50,4 +50,16 @@ void parallel_for(int64_t tasks, double bytes, Run&& run) {
     parallel_parts(threads_for(tasks, bytes), tasks, [&](int64_t begin, int64_t end, int) { run(begin, end); });
 }
 
+// parts[0] += parts[1] + parts[2] + ..., each of `size` floats, one after the other and in order.
+inline void add_up_parts(float* parts, int64_t size, int64_t count) {
+    constexpr int64_t kChunk = 1024;
+    parallel_for((size + kChunk - 1) / kChunk, static_cast<double>(size * (count - 1) * 4),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t part = 1; part < count; ++part) {
+                         const float* more = parts + part * size;
+                         for (int64_t i = begin * kChunk; i < std::min(end * kChunk, size); ++i) parts[i] += more[i];
+                     }
+                 });
+}
+
 }  // namespace dgo

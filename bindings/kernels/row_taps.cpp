@@ -14,17 +14,6 @@ int64_t product(const Dims& dims) {
     return all;
 }
 
-void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least,
-                int64_t most) {
-    if (list.size() != length) {
-        fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(list.size()) + " entries, " +
-                                              std::to_string(length) + " are needed");
-    }
-    for (const int64_t entry : list) {
-        check_number(what, name, entry, least, most);
-    }
-}
-
 void check_layer(const std::string& what, const LayerSizes& p) {
     const size_t rank = p.src_spatial.size();
     if (rank < 1 || rank > 3) {
@@ -58,10 +47,9 @@ void check_layer(const std::string& what, const LayerSizes& p) {
 
 void check_strides(const std::string& what, const char* name, const LayerSizes& layer, const Dims& spatial,
                    const Dims& strides) {
-    check_list(what, name, strides, spatial.size() + 2, 0, INT64_MAX);
     Dims sizes = {layer.n, layer.c};
     sizes.insert(sizes.end(), spatial.begin(), spatial.end());
-    check_extent(what, name, sizes, strides);
+    check_tensor(what, name, sizes, strides);
 }
 
 RowLayout::RowLayout(const Dims& spatial, const Dims& strides)

@@ -10,10 +10,6 @@
 
 namespace dgo {
 
-// Throws NativeError unless `list` has `length` entries from `least` to `most`.
-void check_list(const std::string& what, const char* name, const Dims& list, size_t length, int64_t least,
-                int64_t most);
-
 // Throws NativeError where the lists of a layer disagree in length, an entry is out of its bounds, or sizes multiply to
 // more than a tensor can have.
 void check_layer(const std::string& what, const LayerSizes& layer);

@@ -111,7 +111,7 @@ def test_threads_do_not_change_the_bits(threads: Any = (1, 2, 3)) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"q": [6, 1]}, "strides of q need 3 entries"),
+        ({"q": [6, 1]}, "q has 2 entries, 3 are needed"),
         ({"q": [30, 6, 2]}, "elements of q, v and dst must be neighbours"),
         ({"dst": [30, 6, 2]}, "elements of q, v and dst must be neighbours"),
         ({"masks": [[0, 0, 2]]}, "elements of a mask must be neighbours"),

@@ -48,7 +48,7 @@ def test_rotary(half: int, interleaved: bool, whole: bool, shape: tuple[int, ...
     ("change", "said"),
     [
         ({"strides": [[4]] * 3}, "strides of 4 operands"),
-        ({"strides": [[4], [4, 1], [4], [4]]}, "strides of cos need 1 entries"),
+        ({"strides": [[4], [4, 1], [4], [4]]}, "cos has 2 entries, 1 are needed"),
         ({"shape": [], "strides": [[]] * 4}, "shape must have an axis"),
         ({"half": -1}, "at least 0"),
         ({"interleaved": True, "whole": True}, "are not whole"),

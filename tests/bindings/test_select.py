@@ -55,7 +55,7 @@ def test_refusals() -> None:
     for change, said in (
         ({"item": 3}, "item must be 1, 2, 4 or 8"),
         ({"strides": [[1]] * 3}, "strides of 4 operands"),
-        ({"strides": [[1], [1], [1, 1], [1]]}, "strides of src_1 need 1 entries"),
+        ({"strides": [[1], [1], [1, 1], [1]]}, "src_1 has 2 entries, 1 are needed"),
         ({"strides": [[1], [2**62], [1], [1]]}, "reaches beyond any array"),
         ({"shape": [], "strides": [[]] * 4}, "shape must have an axis"),
     ):

@@ -90,13 +90,9 @@ struct Attention : Kernel {
     }
 
     void check_strides(const char* which, const std::vector<int64_t>& strides, int64_t first, int64_t last) const {
-        if (strides.size() != p.batch.size() + 2) {
-            fail(ErrorKind::invalid_argument, std::string("attention: strides of ") + which + " need " +
-                                                  std::to_string(p.batch.size() + 2) + " entries");
-        }
         std::vector<int64_t> sizes = p.batch;
         sizes.insert(sizes.end(), {first, last});
-        check_extent(kName, which, sizes, strides);
+        check_tensor(kName, which, sizes, strides, INT64_MIN);
     }
 
     int64_t offset(const std::vector<int64_t>& strides, int64_t item) const {

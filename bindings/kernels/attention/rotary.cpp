@@ -69,10 +69,7 @@ struct Rotary : Kernel {
         std::vector<int64_t> sizes = p.shape;
         sizes.push_back(2 * p.half);
         for (size_t i = 0; i < kOperands; ++i) {
-            if (p.strides[i].size() != p.shape.size()) {
-                fail(ErrorKind::invalid_argument, std::string("rotary: strides of ") + kNames[i] + " need " +
-                                                      std::to_string(p.shape.size()) + " entries");
-            }
+            check_list(kName, kNames[i], p.strides[i], p.shape.size(), INT64_MIN, INT64_MAX);
             std::vector<int64_t> steps = p.strides[i];
             steps.push_back(1);
             check_extent(kName, kNames[i], sizes, steps);

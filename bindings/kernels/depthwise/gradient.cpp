@@ -110,14 +110,7 @@ struct GradientKernel : Kernel {
                 }
             }
         });
-        parallel_for(ceil_div(sums_per_part, 1024), static_cast<double>(sums_per_part * parts * 4),
-                     [&](int64_t begin, int64_t end) {
-                         for (int64_t part = 1; part < parts; ++part) {
-                             const float* more = sums + part * sums_per_part;
-                             for (int64_t i = begin * 1024; i < std::min(end * 1024, sums_per_part); ++i)
-                                 sums[i] += more[i];
-                         }
-                     });
+        add_up_parts(sums, sums_per_part, parts);
         weights_copy.run(reinterpret_cast<const char*>(sums), operands[2]);
     }
 

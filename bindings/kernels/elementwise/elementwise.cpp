@@ -178,13 +178,7 @@ std::shared_ptr<Kernel> make_elementwise(const Dims& shape, const std::vector<Ep
     }
     for (size_t i = 0; i < strides.size(); ++i) {
         const std::string which = i == 0 ? "dst" : "operand " + std::to_string(i - 1);
-        if (strides[i].size() != shape.size()) {
-            fail(ErrorKind::invalid_argument, std::string(kName) + ": " + which + " has " +
-                                                  std::to_string(strides[i].size()) + " strides, the shape has " +
-                                                  std::to_string(shape.size()) + " axes");
-        }
-        for (const int64_t stride : strides[i]) check_number(kName, "strides", stride, 0, kMostElements);
-        check_extent(kName, which.c_str(), shape, strides[i]);
+        check_tensor(kName, which.c_str(), shape, strides[i]);
     }
     if (steps.empty() || steps.back().to != 0) {
         fail(ErrorKind::invalid_argument, std::string(kName) + ": no step writes register 0 in the end");

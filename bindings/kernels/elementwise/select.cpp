@@ -77,11 +77,7 @@ std::shared_ptr<Kernel> make_select(const Dims& shape, const std::vector<Dims>& 
     if (strides.size() != kOperands) fail(ErrorKind::invalid_argument, "select: strides of 4 operands are needed");
     const std::vector<std::vector<int64_t>> dst_first{strides[3], strides[0], strides[1], strides[2]};
     for (size_t i = 0; i < kOperands; ++i) {
-        if (dst_first[i].size() != shape.size()) {
-            fail(ErrorKind::invalid_argument,
-                 std::string("select: strides of ") + kNames[i] + " need " + std::to_string(shape.size()) + " entries");
-        }
-        check_extent(kName, kNames[i], shape, dst_first[i]);
+        check_tensor(kName, kNames[i], shape, dst_first[i], INT64_MIN);
     }
     if (shape.empty()) fail(ErrorKind::invalid_argument, "select: shape must have an axis");
     return std::make_shared<Select>(ElementwiseRows(kName, shape, dst_first), item);

@@ -198,8 +198,7 @@ int64_t few_channels_packed_size(const LayerSizes& layer, int64_t channels) {
 std::vector<CopyItem> few_channels_packing(const LayerSizes& layer, int64_t channels, const Dims& strides) {
     few_channels_packed_size(layer, channels);
     const int64_t panel = code().panel, rest = channels % panel;
-    check_list(kName, "weights_strides", strides, layer.kernel.size() + 2, 0, INT64_MAX);
-    check_extent(kName, "weights", dims_of(layer, channels, layer.c), strides);
+    check_tensor(kName, "weights_strides", dims_of(layer, channels, layer.c), strides);
     // [panel][tap][channel of dst][channel of src]
     const int64_t depth = product(layer.kernel) * layer.c;
     Dims shape = dims_of(layer, channels - rest, layer.c), to(shape.size());

@@ -13,7 +13,6 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "few_channels_gradient";
-constexpr int64_t kChunk = 1024;  // sums that are added up together
 
 const FewChannelsCode& code() { return vector_code().few_channels; }
 
@@ -68,14 +67,7 @@ struct FewChannelsGradientKernel : Kernel {
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             run_part(operands[0], operands[1], begin, end, total + rank * sums, scratch.of(rank));
         });
-        parallel_for(ceil_div(sums, kChunk), static_cast<double>(sums * (threads - 1) * 4),
-                     [&](int64_t begin, int64_t end) {
-                         for (int64_t rank = 1; rank < threads; ++rank) {
-                             const float* more = total + rank * sums;
-                             for (int64_t i = begin * kChunk; i < std::min(end * kChunk, sums); ++i)
-                                 total[i] += more[i];
-                         }
-                     });
+        add_up_parts(total, sums, threads);
         char* const unpacked[] = {reinterpret_cast<char*>(total), operands[2]};
         unpack->run(unpacked);
     }

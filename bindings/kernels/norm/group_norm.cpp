@@ -89,14 +89,8 @@ struct GroupNormKernel : Kernel {
         }
         int64_t all = checked_product(kName, {p.n, p.channels});
         for (const int64_t size : p.spatial) all = checked_product(kName, {all, size});
-        for (const Dims* strides : {&p.src_strides, &p.dst_strides}) {
-            const char* const which = strides == &p.src_strides ? "src" : "dst";
-            if (strides->size() != shape.size()) {
-                fail(ErrorKind::invalid_argument, std::string(kName) + ": " + which + " needs a stride for each axis");
-            }
-            for (const int64_t stride : *strides) check_number(kName, which, stride, 0, INT64_MAX);
-            check_extent(kName, which, shape, *strides);
-        }
+        check_tensor(kName, "src", shape, p.src_strides);
+        check_tensor(kName, "dst", shape, p.dst_strides);
     }
 
     // The spatial axes from the slowest to the fastest, joined where both sides allow it.

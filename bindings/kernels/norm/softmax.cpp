@@ -37,7 +37,7 @@ struct SoftmaxKernel : Kernel {
           dst_item(item_size(dst_dtype)), log(logarithm) {
         name = kName;
         arity = 2;
-        check(shape, axis, src, dst);
+        check(shape, src, dst);
         length = shape[axis];
         src_step = src[axis];
         dst_step = dst[axis];
@@ -71,20 +71,14 @@ struct SoftmaxKernel : Kernel {
         powers = each.add<float>(columns == 0 ? length + kVector : checked_product(kName, {2, length, kColumns}));
     }
 
-    static void check(const Dims& shape, size_t axis, const Dims& src, const Dims& dst) {
-        if (axis >= shape.size() || src.size() != shape.size() || dst.size() != shape.size()) {
-            fail(ErrorKind::invalid_argument, std::string(kName) + ": a shape with the axis, and a stride of src and " +
-                                                  "dst for each of its axes are needed");
-        }
+    static void check(const Dims& shape, const Dims& src, const Dims& dst) {
         int64_t all = 1;
         for (const int64_t size : shape) {
             check_number(kName, "shape", size, 0, kMostSize);
             all = checked_product(kName, {all, size});
         }
-        for (const Dims* strides : {&src, &dst}) {
-            for (const int64_t stride : *strides) check_number(kName, "strides", stride, 0, INT64_MAX);
-            check_extent(kName, "an operand", shape, *strides);
-        }
+        check_tensor(kName, "src", shape, src);
+        check_tensor(kName, "dst", shape, dst);
     }
 
     void run(char* const* operands) const override {

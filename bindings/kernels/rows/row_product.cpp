@@ -157,9 +157,7 @@ struct RowProductKernel : Kernel {
         if (plan.depths == 1) return;
         float* const partial = plan.partial.in(scratch.shared());
         const int64_t sums = whole.rows * whole.columns;
-        for (int64_t d = 1; d < plan.depths; ++d) {
-            for (int64_t i = 0; i < sums; ++i) partial[i] += partial[d * sums + i];
-        }
+        add_up_parts(partial, sums, plan.depths);
         finish(partial, plan.turned_all.in(scratch.shared()), {0, 0, whole.rows, 0, whole.columns}, c, after);
     }
 
@@ -275,8 +273,7 @@ struct RowProductKernel : Kernel {
 };
 
 RowFactor factor_of(const char* name, const ProductOperand& operand, const Dims& sizes) {
-    check_list("row_product", name, operand.strides, 3, 0, INT64_MAX);
-    check_extent("row_product", name, sizes, operand.strides);
+    check_tensor("row_product", name, sizes, operand.strides);
     const int64_t row = operand.strides[1], depth = operand.strides[2];
     const ElementType type = float_type(operand.dtype);
     if (depth == 1 || sizes[2] == 1) return {type, row, 1, true};
@@ -304,8 +301,7 @@ std::shared_ptr<Kernel> make_row_product(int64_t images, int64_t rows, int64_t c
     checked_product("row_product", {p.images, p.rows, p.columns});
     RowFactor a = factor_of("a", p.a, {p.images, p.rows, p.depth});
     RowFactor b = factor_of("b", p.b, {p.images, p.columns, p.depth});
-    check_list("row_product", "c", p.c.strides, 3, 0, INT64_MAX);
-    check_extent("row_product", "c", {p.images, p.rows, p.columns}, p.c.strides);
+    check_tensor("row_product", "c", {p.images, p.rows, p.columns}, p.c.strides);
     if (!after.epilogue.empty() && p.c.strides[2] != 1) {
         fail(ErrorKind::invalid_argument, "row_product: an epilogue needs columns of c that are neighbours, not " +
                                               std::to_string(p.c.strides[2]) + " apart");

@@ -34,9 +34,7 @@ bool any_non_finite(const char* data, int64_t n, int64_t stride, Bits exponent) 
 class Scanned {
 public:
     Scanned(const Dims& shape, int dtype, const Dims& strides) : cell_(float_type(dtype)), size_(item_size(dtype)) {
-        if (shape.size() != strides.size())
-            fail(ErrorKind::invalid_argument, "isfinite: a stride is needed for each axis");
-        check_extent("isfinite", "an operand", shape, strides);
+        check_tensor("isfinite", "an operand", shape, strides, INT64_MIN);
         AxesOf<1> axes;
         for (size_t a = 0; a < shape.size(); ++a) {
             if (shape[a] < 1) return;  // nothing to look at

@@ -9,11 +9,7 @@ namespace dgo {
 
 WindowSide window_side(const std::string& what, const char* name, int64_t n, int64_t c, const Dims& spatial,
                        const Dims& strides) {
-    if (spatial.size() < 1 || spatial.size() > kWindowAxes || strides.size() != spatial.size() + 2) {
-        fail(ErrorKind::invalid_argument, what + ": " + name + " has " + std::to_string(spatial.size()) +
-                                              " spatial axes and " + std::to_string(strides.size()) +
-                                              " strides; give 1 to 3 axes, and a stride for n, c and each of them");
-    }
+    check_number(what, "the number of spatial axes", static_cast<int64_t>(spatial.size()), 1, kWindowAxes);
     Dims sizes = {n, c};
     sizes.insert(sizes.end(), spatial.begin(), spatial.end());
     int64_t all = 1;
@@ -21,8 +17,7 @@ WindowSide window_side(const std::string& what, const char* name, int64_t n, int
         check_number(what, name, size, 0, kMostSize);
         all = checked_product(what, {all, size});
     }
-    for (const int64_t stride : strides) check_number(what, name, stride, 0, INT64_MAX);
-    check_extent(what, name, sizes, strides);
+    check_tensor(what, name, sizes, strides);
     if (c > 1 && strides[1] != 1) {
         fail(ErrorKind::invalid_argument, what + ": the channels of " + name + " are " + std::to_string(strides[1]) +
                                               " elements apart, they must lie side by side");
