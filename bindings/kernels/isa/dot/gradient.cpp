@@ -2,9 +2,9 @@
 // positions, multiplies both for each tap, and writes the sums as weights.
 #include <omp.h>
 
+#include "kernels/isa/copy/across.hpp"
 #include "kernels/isa/dot/gradient_pack.hpp"
 #include "kernels/isa/vector/convert.hpp"
-#include "kernels/isa/vector/transpose_panels.hpp"
 
 namespace dgo::DGO_ISA {
 namespace {
@@ -50,6 +50,7 @@ void write_rows(const Bf16GradientParams& params, const GradientTask& task, int6
     const FilterWeights& w = params.weights;
     const TapOrder order = order_of(params);
     const bool in_taps = order == TapOrder::taps || order == TapOrder::lines;
+    const NarrowAcross narrow_across(params.weights_type);
     const int64_t lines = task.taps.rows.count(), columns = task.columns.count();
     const int64_t together = order == TapOrder::taps ? lines * columns : in_taps ? columns : 1;
     const int64_t rows = smaller(kDotColumns, task.in_end - task.in - row), across = s.in_units * kBlock;
@@ -70,12 +71,12 @@ void write_rows(const Bf16GradientParams& params, const GradientTask& task, int6
             const float* from = block + tap * s.tap;
             char* to = weights + (first + y * w.tap_strides[1] + x * w.tap_strides[2]) * params.weights_item;
             if (order == TapOrder::rows) {
-                narrow_across(params.weights_type, from, kDotColumns, count, rows, w.out_stride, to);
+                narrow_across(from, kDotColumns, count, rows, w.out_stride, to);
                 continue;
             }
             for (int64_t r = 0; r < rows; ++r, from += kDotColumns, to += w.in_stride * params.weights_item) {
                 if (in_taps) {
-                    narrow_across(params.weights_type, from, s.tap, count, together, w.out_stride, to);
+                    narrow_across(from, s.tap, count, together, w.out_stride, to);
                 } else if (order == TapOrder::columns) {
                     narrow(params.weights_type, from, count, to);
                 } else {

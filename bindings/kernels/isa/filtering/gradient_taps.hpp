@@ -1,9 +1,10 @@
 // The last step of wgrad: sums -> transform -> taps, written to diff_weights as it lies in memory.
 #pragma once
 
+#include "kernels/isa/copy/across.hpp"
 #include "kernels/isa/filtering/gradient_scratch.hpp"
 #include "kernels/isa/product/tiles.hpp"
-#include "kernels/isa/vector/transpose_panels.hpp"
+#include "kernels/isa/vector/convert.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -33,7 +34,7 @@ inline void write_tap(const GradientParams& params, const float* values, int64_t
     const Order order = order_of(params);
     char* out = weights + (row * params.in_stride + channel * params.out_stride + tap) * params.weights_item;
     if (order == Order::rows) {
-        narrow_across(params.weights_type, values, kPanel, count, rows, params.out_stride, out);
+        NarrowAcross(params.weights_type)(values, kPanel, count, rows, params.out_stride, out);
         return;
     }
     const int64_t columns = item_columns(params), together = tap_count(params) * columns;
@@ -81,11 +82,12 @@ inline void finish(const GradientParams& params, int64_t row, int64_t row_end, i
         }
     }
     if (order_of(params) != Order::taps) return;
+    const NarrowAcross narrow_across(params.weights_type);
     const int64_t taps = tap_count(params), columns = item_columns(params);
     for (int64_t r = 0; r < rows; ++r) {
         char* to_row = weights + ((row + r) * params.in_stride + first * params.out_stride) * params.weights_item;
-        narrow_across(params.weights_type, scratch.taps + r * taps * columns, columns,
-                      smaller(columns, channels - first), taps, params.out_stride, to_row);
+        narrow_across(scratch.taps + r * taps * columns, columns, smaller(columns, channels - first), taps,
+                      params.out_stride, to_row);
     }
 }
 
