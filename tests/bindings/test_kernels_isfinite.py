@@ -56,7 +56,7 @@ def test_nothing_holds_nothing():
 def test_what_a_scan_refuses():
     with pytest.raises(InvalidArgumentError, match="not f32, bf16 or f16"):
         kernels.isfinite([((2,), code("s32"), (1,))])
-    with pytest.raises(InvalidArgumentError, match="an operand has . entries, . are needed"):
+    with pytest.raises(InvalidArgumentError, match="an operand has 0 entries, 1 are needed"):
         kernels.isfinite([((2,), code("f32"), ())])
     with pytest.raises(ShapeError, match="stride"):
         kernels.isfinite([((2, 2), code("f32"), (2**62, 1))])
