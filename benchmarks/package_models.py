@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 SEED: Final = 48
-HELD_OUT_SEED: Final = 20261130
+HELD_OUT_SEED: Final = 20261201
 HELD_OUT: Final = {
     "timm": 9,
     "torchvision": 4,
