@@ -68,7 +68,7 @@ def case_of(row: Mapping[str, Any], folder: Path) -> Case:
     with torch.inference_mode():
         torch.manual_seed(SEED)
         outputs = list(flat(*given))
-    path = folder / f"{re.sub('[^a-z0-9]+', '_', row['name'].lower())}.onnx"
+    path = folder / f"{re.sub('[^a-z0-9]+', '_', (row['package'] + ' ' + row['name']).lower())}.onnx"
     exporter = path.with_suffix(".txt")
     if not exporter.exists():
         exporter.write_text(_exported(flat, given, path))

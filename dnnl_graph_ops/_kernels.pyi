@@ -382,6 +382,9 @@ def few_channels_gradient(
     the strides of few_channels_product and few_channels_pack. The same number of threads gives the same bits.
     """
 
+def few_channels_in_planes(layer: LayerSizes, channels: int) -> bool:
+    """Returns whether vectors of few_channels_product hold results of neighbouring positions, not channels."""
+
 def few_channels_pack(layer: LayerSizes, channels: int, weights_dtype: int, weights_strides: Sequence[int]) -> Kernel:
     """run(weights (channels, c, kernel), packed): packed = weights for few_channels_product. Strides: channel of
     src, channel of dst, kernel.
@@ -405,8 +408,10 @@ def few_channels_product(
     `channels` channels. Strides: n, channel, spatial. A bias_dtype of 0 means no bias. Sums are f32.
     """
 
-def few_channels_refusal(layer: LayerSizes) -> str:
-    """Returns why few_channels_product does not compute a layer whose dst has c channels; empty if it does."""
+def few_channels_refusal(layer: LayerSizes, channels: int = 0) -> str:
+    """Returns why few_channels_product does not compute a layer whose dst has c channels, or with 0 channels, why
+    few_channels_gradient does not; empty if it does.
+    """
 
 def fill(shape: Sequence[int], dtype: int, strides: Sequence[int], value: float) -> Kernel:
     """run(dst (shape)): dst = value."""

@@ -1,6 +1,7 @@
-"""Computes fprop and wgrad of layers whose x has at most 4 channels by builtin vector code, in any layout of x and y.
+"""Computes fprop and wgrad of layers of few channels by builtin vector code, in any layout of x and y.
 
-Fprop is an ordinary convolution that reads few channels, such as the first one of a network.
+Fprop is an ordinary convolution whose x has at most 4 channels, such as the first one of a network, or whose y has at
+most 4 and x at most 32, such as the last one: there vectors hold neighbouring positions.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from .algorithm import Algorithm, W, Y, always
 from .flipped import flipped, flips
 from .views import MULTIPLY, layer_sizes
 
-_MOST_CHANNELS = 4
+# a load of a vector of positions takes as long as a product of one, to which a load serves for each channel of y
+_LOAD = 1
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
-    """Whether the layer has one group and few channels of x, and rows that are short enough for the kernel to copy."""
+    """Whether the layer has one group and few channels, and rows that are short enough for the kernel to copy."""
     g = problem.geometry
-    return (
-        g.groups == 1 and 1 <= g.x_channels <= _MOST_CHANNELS and not kernels.few_channels_refusal(layer_sizes(problem))
-    )
+    channels = g.y_channels if problem.direction == FPROP else 0
+    return g.groups == 1 and not kernels.few_channels_refusal(layer_sizes(problem), channels)
 
 
 def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
@@ -61,11 +62,14 @@ def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
-    """Counts products over taps and channels of x, with channels of y padded to whole vectors."""
+    """Counts products over taps and channels of x, with channels of y, or positions of a row, padded to vectors."""
     g = problem.geometry
     places = g.batch * prod(g.y)
     depth = prod(g.kernel) * g.x_channels
     results = places * padded(g.y_channels, env.lanes)
+    if problem.direction == FPROP and kernels.few_channels_in_planes(layer_sizes(problem), g.y_channels):
+        rows = places // max(g.y[-1], 1)
+        results = rows * padded(g.y[-1], env.lanes) * (g.y_channels + _LOAD)
     # results that are written to channels-first planes; or the sums of w, to which each row adds
     moved = places * g.y_channels if problem.y.strides[1] != 1 else 0
     added = places // max(g.y[-1], 1) * problem.w.size

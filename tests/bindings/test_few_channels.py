@@ -24,7 +24,7 @@ kernels = _core.kernels
 def random_case(rng: np.random.Generator) -> Case:
     """channels: results, few of the image."""
     rank = int(rng.choice([1, 2, 2, 3]))
-    channels = (int(rng.choice([1, 8, 16, 17, 31, 32, 33, 56, 64, 100])), int(rng.integers(1, 5)))
+    channels = (int(rng.choice([1, 2, 3, 4, 8, 16, 17, 31, 32, 33, 56, 64, 100])), int(rng.integers(1, 5)))
     # rows of one section and of several
     results = tuple(int(n) for n in rng.integers(1, {1: 1500, 2: 30, 3: 8}[rank], rank))
     strides = tuple(int(n) for n in rng.integers(1, 5, rank))
@@ -112,6 +112,21 @@ def test_exact_on_small_integers_in_any_layout(seed: int, start: int) -> None:
             run(case, laid_out(rng, image), weights, extra, result)
             added = 0 if extra is None else extra.reshape(-1, *(1,) * len(case.source))
             np.testing.assert_array_equal(result, exact + added)
+
+
+@pytest.mark.cases(40, 120, 120, each=EACH)
+def test_results_of_few_channels_are_summed_by_positions(seed: int, start: int) -> None:
+    for rng, case in draws(seed, start, random_case):
+        channels = int(rng.integers(1, 5)), int(rng.integers(1, 33))
+        case = replace(case, channels=channels, strides=(*case.strides[:-1], 1))
+        assert kernels.few_channels_in_planes(layer_of(case), channels[0]) == (np.prod(case.kernel) > 1)
+        if kernels.few_channels_refusal(layer_of(case), channels[0]):
+            continue
+        image, weights, bias = operands(rng, case)
+        result = laid_out(rng, unwritten((case.batch, channels[0], *case.source)))
+        run(case, laid_out(rng, image), weights, bias, result)
+        added = bias.reshape(-1, *(1,) * len(case.source))
+        np.testing.assert_array_equal(result, truth(case, image, weights) + added)
 
 
 @pytest.mark.parametrize("threads_", [1, 2])
@@ -213,6 +228,7 @@ def test_nothing_is_computed_of_nothing(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "change,message",
     [
+        ({"channels": (4, 33)}, "33 channels"),
         ({"channels": (8, 5)}, "5 channels"),
         ({"channels": (8, 0)}, "0 channels"),
         ({"kernel": (300, 300)}, "65536 taps"),

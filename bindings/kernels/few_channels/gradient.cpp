@@ -32,8 +32,9 @@ struct FewChannelsGradientKernel : Kernel {
     ScratchArray<float> copy_part, results_part;
 
     FewChannelsGradientKernel(const FewChannelsProblem& problem, int weights_dtype, const Dims& weights_strides)
-        : p(problem), image(p, p.dst_dtype, p.dst_strides), layout(image.layout), from(p.src_spatial, p.src_strides),
-          item(item_size(p.src_dtype)), steps(image.steps(code().panel)), sums(few_channels_packed_size(p, p.channels)),
+        : p(problem), image(p, p.dst_dtype, p.dst_strides, false), layout(image.layout),
+          from(p.src_spatial, p.src_strides), item(item_size(p.src_dtype)), steps(image.steps(code().panel)),
+          sums(few_channels_packed_size(p, p.channels, code().panel)),
           pitch(ceil_div(p.channels, code().panel) * code().panel) {
         name = kName;
         by = code_name("conv_wgrad_f32", vector_code().isa, code().rows, code().panel);
@@ -45,7 +46,8 @@ struct FewChannelsGradientKernel : Kernel {
                                             : BlockKind::strided,
                           type, ElementType::f32);
         std::vector<CopyItem> items;
-        for (auto& [shape, src, src_strides, dst, dst_strides] : few_channels_packing(p, p.channels, weights_strides)) {
+        for (auto& [shape, src, src_strides, dst, dst_strides] :
+             few_channels_packing(p, p.channels, weights_strides, code().panel)) {
             items.emplace_back(shape, dst, dst_strides, src, src_strides);
         }
         unpack = make_copy_list(items, kF32, weights_dtype, 0);
@@ -85,12 +87,13 @@ struct FewChannelsGradientKernel : Kernel {
         row.results_step = in_place ? from.inner : pitch;
         row.sums = to;
         row.panel = static_cast<int64_t>(steps.size()) * code().panel;
-        layout.for_each_block(begin, end, [&](int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t section) {
-            const int64_t first = layout.begin(section);
-            row.count = layout.begin(section + 1) - first;
-            image.copy(dst, n, plane, line, rows, first, row.count, copy);
-            for (int64_t i = 0; i < rows; ++i) {
-                const char* at = src + (from.offset(n, 0, plane, line + i) + first * from.inner) * item;
+        layout.for_each_block(begin, end, [&](const FewChannelsBlock& block, bool follows) {
+            const int64_t first = layout.begin(block.section);
+            row.count = layout.begin(block.section + 1) - first;
+            image.copy(dst, block, follows, first, row.count, copy);
+            for (int64_t i = 0; i < block.rows; ++i) {
+                const char* at =
+                    src + (from.offset(block.n, 0, block.plane, block.line + i) + first * from.inner) * item;
                 row.source = copy + i * layout.lines.stride * layout.row_floats;
                 row.results = in_place ? reinterpret_cast<const float*>(at) : results;
                 if (!in_place) {
@@ -107,7 +110,7 @@ std::shared_ptr<Kernel> make_gradient(const LayerSizes& layer, int64_t channels,
                                       int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
                                       const Dims& weights_strides) {
     const FewChannelsProblem problem{layer, channels, diff_dst_dtype, diff_dst_strides, src_dtype, src_strides};
-    check_few_channels(problem);
+    check_few_channels(problem, false);
     return std::make_shared<FewChannelsGradientKernel>(problem, weights_dtype, weights_strides);
 }
 

@@ -32,25 +32,37 @@ struct FewChannelsAxis {
     int64_t span(int64_t count) const { return std::max<int64_t>(count - 1, 0) * stride + reach() + 1; }
 };
 
+// A block of rows: of an image, a plane and a section, `rows` from `line` on.
+struct FewChannelsBlock {
+    int64_t n, plane, line, rows, section;
+};
+
 // How the work is cut: sections of rows of results, and blocks of sections under each other whose image is copied at
 // once.
 struct FewChannelsLayout {
     FewChannelsAxis planes, lines, inner;
     int64_t sections, outputs;  // sections of a row; outputs of a section, at most
-    int64_t block;                     // sections of a block
+    int64_t most_rows;                 // sections of a block
     int64_t row_floats, plane_floats;  // floats of a copied row; of all copied rows of a plane
+    int64_t position, channel;  // floats from one position of a copied row to the next; from channel to channel
 
-    explicit FewChannelsLayout(const LayerSizes& p);
+    // planar: rows are copied channel by channel.
+    FewChannelsLayout(const LayerSizes& p, bool planar);
     int64_t begin(int64_t section) const { return inner.outputs * section / sections; }
     bool too_long() const;
-    // Calls run(n, plane, line, rows, section) for blocks of the rows [begin, end), which are numbered by image,
-    // section, plane and line.
+    // Calls run(block, follows) for blocks of the rows [begin, end), which are numbered by image, section, plane and
+    // line. follows: the block reads all planes of the one before it but the first, and a new one.
     template <class Run>
     void for_each_block(int64_t begin, int64_t end, Run&& run) const {
+        const bool shared = planes.kernel > 1 && planes.stride == planes.dilation;
+        FewChannelsBlock last{-1, 0, 0, 0, 0};
         for (int64_t row = begin; row < end;) {
             const int64_t line = row % lines.outputs, plane = row / lines.outputs, part = plane / planes.outputs;
-            const int64_t rows = std::min({block, lines.outputs - line, end - row});
-            run(part / sections, plane % planes.outputs, line, rows, part % sections);
+            const int64_t rows = std::min({most_rows, lines.outputs - line, end - row});
+            const FewChannelsBlock block{part / sections, plane % planes.outputs, line, rows, part % sections};
+            run(block, shared && block.n == last.n && block.section == last.section && block.plane == last.plane + 1 &&
+                           block.line == last.line && block.rows <= last.rows);
+            last = block;
             row += rows;
         }
     }
@@ -58,7 +70,7 @@ struct FewChannelsLayout {
 
 class FewChannelsImage {
 public:
-    FewChannelsImage(const LayerSizes& layer, int dtype, const Dims& strides);
+    FewChannelsImage(const LayerSizes& layer, int dtype, const Dims& strides, bool planar);
 
     const FewChannelsLayout layout;
 
@@ -66,8 +78,9 @@ public:
     int64_t floats() const;
     // Returns all steps of the kernel: the values of a block's copies, from the first value of its first result on.
     std::vector<FewChannelsStep> steps(int64_t panel) const;
-    // Copies the elements of src that `rows` rows of `count` results from `output` on read, and zeros for padding.
-    void copy(const char* image, int64_t n, int64_t plane, int64_t line, int64_t rows, int64_t output, int64_t count,
+    // Copies the elements of src that a block of `count` results from `output` on reads, and zeros for padding.
+    // follows: `to` holds the copies of the block before it.
+    void copy(const char* image, const FewChannelsBlock& block, bool follows, int64_t output, int64_t count,
               float* to) const;
 
 private:
@@ -75,6 +88,7 @@ private:
 
     RowLayout from_;
     int64_t item_, channels_;
+    bool planar_;
     bool dense_;  // channels lie side by side already
     BlockFn load_;
 };
@@ -83,12 +97,13 @@ private:
 double few_channels_work(const LayerSizes& layer, int64_t channels, int64_t item);
 
 // Throws unless the kernels compute the problem.
-void check_few_channels(const FewChannelsProblem& problem);
+void check_few_channels(const FewChannelsProblem& problem, bool planar);
 
-// Returns the f32 elements of the packed weights.
-int64_t few_channels_packed_size(const LayerSizes& layer, int64_t channels);
+// Returns the f32 elements of weights that are packed in panels of so many channels.
+int64_t few_channels_packed_size(const LayerSizes& layer, int64_t channels, int64_t panel);
 
 // Returns the copies from weights of these strides to packed ones.
-std::vector<CopyItem> few_channels_packing(const LayerSizes& layer, int64_t channels, const Dims& strides);
+std::vector<CopyItem> few_channels_packing(const LayerSizes& layer, int64_t channels, const Dims& strides,
+                                           int64_t panel);
 
 }  // namespace dgo

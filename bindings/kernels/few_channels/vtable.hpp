@@ -22,7 +22,7 @@ struct FewChannelsRow {
     int64_t advance;
     const float* weights;
     int64_t panel;      // floats from one packed panel to the next
-    const float* bias;  // f32, filled up to whole panels
+    const float* bias;  // f32, filled up to whole panels or to kMostPlanes
     ElementType type;  // the results' type
     char* to;
     int64_t to_step;  // elements from one position to the next
@@ -45,12 +45,19 @@ struct FewChannelsGradient {
     int64_t panel;  // floats from one packed panel to the next
 };
 
+// Results whose channels lie in planes, at most; packed panels have as many channels.
+constexpr int64_t kMostPlanes = 4;
+// Floats behind copied rows that `planes` may read.
+constexpr int64_t kPlanesSlack = 16;
+
 struct FewChannelsCode {
     int64_t rows;  // positions of a register tile
     int64_t panel;      // channels of a packed panel
     int64_t alignment;  // bytes, of results that are vast
     void (*run)(const FewChannelsRow& row);
     void (*gradient)(const FewChannelsGradient& row);
+    // A row whose `advance` is 1, by vectors of positions: f32 results to planes of channels that are to_step apart.
+    void (*planes)(const FewChannelsRow& row);
 };
 
 }  // namespace dgo

@@ -144,6 +144,104 @@ void run(const FewChannelsRow& row) {
     run_panels<1, 2 * kMostRows>(row, wide, row.channels);
 }
 
+// ---- results in planes of channels ----------------------------------------------------------------------
+
+// Vectors of positions of a register tile, by channels.
+constexpr int kMostVectors[] = {0, 8, kLanes == 16 ? 8 : 5, kLanes == 16 ? 6 : 3, kLanes == 16 ? 5 : 2};
+// Sums that have to be under way for the multipliers to be busy.
+constexpr int kBusySums = 8;
+
+// Adds a step to sums of channels (rows) and vectors of positions.
+template <int kChannels, int kVectors, int kRows>
+DGO_INLINE void add_step(Lanes (&sum)[kRows][kVectors], int first, const float* at, const float* weights) {
+    Lanes weight[kChannels];
+#pragma GCC unroll 4
+    for (int m = 0; m < kChannels; ++m) weight[m] = broadcast(weights[m]);
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+        const Lanes values = *reinterpret_cast<const LanesAt*>(at + j * kLanes);
+#pragma GCC unroll 4
+        for (int m = 0; m < kChannels; ++m) multiply_add(sum[first + m][j], weight[m], values);
+    }
+}
+
+template <int kChannels, int kVectors>
+__attribute__((noinline)) void run_planes_tile(const FewChannelsRow& row, int64_t position, int64_t positions) {
+    // few vectors: several steps have sums of their own
+    constexpr int kSums = kChannels * kVectors, kTogether = 2 * kSums > kBusySums ? 1 : kBusySums / kSums;
+    constexpr int kRows = kTogether * kChannels;
+    Lanes sum[kRows][kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = broadcast(0.0f);
+    }
+    const float* const source = row.source + position;
+    const float* const weights = row.weights;
+    const FewChannelsStep *step = row.steps, *const end = row.steps_end;
+    for (; end - step >= kTogether; step += kTogether) {
+#pragma GCC unroll 8
+        for (int s = 0; s < kTogether; ++s) {
+            add_step<kChannels>(sum, s * kChannels, source + step[s].source, weights + step[s].weights);
+        }
+    }
+    if constexpr (kTogether > 1) {
+        for (; step != end; ++step) add_step<kChannels>(sum, 0, source + step->source, weights + step->weights);
+    }
+    Lanes tile[kChannels][kVectors];
+#pragma GCC unroll 4
+    for (int m = 0; m < kChannels; ++m) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors; ++j) {
+            tile[m][j] = sum[m][j] + broadcast(row.bias[m]);
+#pragma GCC unroll 8
+            for (int s = 1; s < kTogether; ++s) tile[m][j] += sum[s * kChannels + m][j];
+        }
+    }
+    activate_tile(row.activation, tile);
+    float* to = reinterpret_cast<float*>(row.to) + position;
+    const int64_t rest = positions - (kVectors - 1) * kLanes;
+#pragma GCC unroll 4
+    for (int m = 0; m < kChannels; ++m, to += row.to_step) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors - 1; ++j) *reinterpret_cast<LanesAt*>(to + j * kLanes) = tile[m][j];
+        float* const last = to + (kVectors - 1) * kLanes;
+        if (rest < kLanes) {
+            store_part(last, tile[m][kVectors - 1], rest);
+        } else {
+            *reinterpret_cast<LanesAt*>(last) = tile[m][kVectors - 1];
+        }
+    }
+}
+
+template <int kChannels, int kVectors = kMostVectors[kChannels]>
+DGO_INLINE void run_planes_vectors(const FewChannelsRow& row, int64_t vectors, int64_t position, int64_t positions) {
+    if constexpr (kVectors > 1) {
+        if (vectors < kVectors) {
+            return run_planes_vectors<kChannels, kVectors - 1>(row, vectors, position, positions);
+        }
+    }
+    run_planes_tile<kChannels, kVectors>(row, position, positions);
+}
+
+template <int kChannels>
+void run_planes(const FewChannelsRow& row) {
+    const int64_t vectors = ceil_div(row.count, kLanes), tiles = ceil_div(vectors, kMostVectors[kChannels]);
+    for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t begin = vectors * t / tiles, end = vectors * (t + 1) / tiles, first = begin * kLanes;
+        run_planes_vectors<kChannels>(row, end - begin, first, smaller(end * kLanes, row.count) - first);
+    }
+}
+
+void planes(const FewChannelsRow& row) {
+    switch (row.channels) {
+        case 1: return run_planes<1>(row);
+        case 2: return run_planes<2>(row);
+        case 3: return run_planes<3>(row);
+        case 4: return run_planes<4>(row);
+    }
+}
+
 // ---- the gradient of the weights ------------------------------------------------------------------------
 
 template <int kRows, int kVectors>
@@ -213,6 +311,6 @@ void gradient(const FewChannelsGradient& row) {
 
 }  // namespace
 
-const FewChannelsCode kFewChannelsCode = {kMostRows, kPanel, kLanes * 4, run, gradient};
+const FewChannelsCode kFewChannelsCode = {kMostRows, kPanel, kLanes * 4, run, gradient, planes};
 
 }  // namespace dgo::DGO_ISA
