@@ -25,6 +25,7 @@ CASES = {
     "Cast": [([ROW], {"to": 7}), ([FEW], {"to": 1}), ([FEW], {"to": 11})],
     "And": [([COLUMN > 0, ROW > 0], {})],
     "Ceil": [([ROW], {})],
+    "Clip": [([ROW, ROW[0, 3], ROW[0, 0]], {}), ([COLUMN, ROW[0, 3]], {}), ([ROW], {})],
     "Concat": [([FEW, SIZES, FEW], {"axis": 0})],
     "ConstantOfShape": [([whole(2, 3)], {}), ([whole(2, 0)], {"value": onnx.numpy_helper.from_array(whole(5))})],
     "Div": [([COLUMN, ROW], {}), ([SIZES, FEW], {}), ([np.uint8([[200], [7]]), np.uint8([3, 9])], {})],
@@ -84,6 +85,24 @@ def test_folded(kind):
         assert result.dtype == expected.dtype and result.shape == expected.shape
         np.testing.assert_array_equal(result, expected)
         assert kind in VIEWS or ROWS[kind].size(read, arrays) >= result.nbytes
+
+
+def test_clip_has_bounds_as_attributes_before_opset_11():
+    node = OnnxNode("z", "Clip", "", "", 6, ("a",), ("z",), {"min": 0.0, "max": 4.0})
+    result = ROWS["Clip"].run(node, [ROW])
+    assert result.dtype == ROW.dtype
+    np.testing.assert_array_equal(result, np.clip(ROW, 0, 4))
+
+
+def test_pads_computed_by_clip_from_sizes_are_constants():
+    """As TensorFlow's "same" padding is exported."""
+    nodes = [
+        helper.make_node("Clip", ["most", "zero", ""], ["clipped"]),
+        helper.make_node("Cast", ["clipped"], ["pads"], to=7),
+        helper.make_node("Pad", ["x", "pads"], ["y"]),
+    ]
+    proto = model(nodes, {"most": np.float32([-1, 0, 1, -3]), "zero": np.float32(0)})
+    assert [node.kind for node in dgo.from_onnx(proto).nodes] == ["Pad"]
 
 
 def test_views_that_must_be_copied_are_counted():

@@ -182,11 +182,15 @@ def _triangle(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     return (np.triu if node.attrs.get("upper", 1) else np.tril)(data, by)
 
 
-@computes("Clip")
+@computes("Clip", size=sizes.whole, folds=True)
 def _clipped(node: OnnxNode, inputs: Sequence[Any]) -> Array:
-    """Clips; if the bounds cross, the upper bound is the result."""
+    """Clips; if the bounds cross, the upper bound is the result. Before opset 11 the bounds are attributes."""
     data, *bounds = inputs
-    least, most = (*bounds, None, None)[:2]
+    attributes = (node.attrs.get(name) for name in ("min", "max"))
+    least, most = (
+        bound if bound is not None or attribute is None else data.dtype.type(attribute)
+        for bound, attribute in zip((*bounds, None, None), attributes, strict=False)
+    )
     data = data if least is None else np.maximum(data, least)
     return np.asarray(data if most is None else np.minimum(data, most))
 
