@@ -6,6 +6,7 @@ Depthwise layers (groups = K = C) may have any layout; groups of several channel
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .. import dtypes
@@ -21,6 +22,7 @@ from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, 
 
 # largest stride: kernels keep a list of taps for each phase of x, of which many take more memory than a plane of x
 MOST_PHASES = 1 << 16
+_MOST_TIMES = 4  # most channels of y of a group that has one channel of x
 _WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
 _PERMUTED = 1.3  # cost factor of groups narrower than a vector
 # with vectors of 16 and no tiles: cost factors of groups where strides leave each source to few results, and results
@@ -90,6 +92,28 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     return Counts(problem.macs, values, 0, 0, 0)
 
 
+def _multiplies(problem: ConvProblem, env: Env) -> bool:
+    g = problem.geometry
+    times = g.y_channels // g.groups
+    return g.groups == g.x_channels > 1 and 1 < times <= _MOST_TIMES and max(g.strides) <= MOST_PHASES
+
+
+def _build_multiplied(program: Program, problem: ConvProblem, env: Env) -> None:
+    """Appends a depthwise layer for each channel of y of a group, which it writes between the others."""
+    g = problem.geometry
+    times = g.y_channels // g.groups
+    for i in range(times):
+        bias = problem.bias and program.in_a_row(problem.bias.narrow(0, i, g.groups, times))
+        part = replace(
+            problem,
+            geometry=replace(g, y_channels=g.groups),
+            y=problem.y.narrow(1, i, g.groups, times),
+            w=problem.w.narrow(1, i, 1),
+            bias=bias,
+        )
+        _build(program, part, env)
+
+
 def _groups_apply(problem: ConvProblem, env: Env) -> bool:
     g = problem.geometry
     alike = g.y_channels == g.x_channels and g.y_channels > g.groups > 1
@@ -140,6 +164,10 @@ ALGORITHMS = (
             converts=without_post_ops, fuses=_fuses, tiles_rows=direction == FPROP,
         )
         for direction in (DGRAD, FPROP, WGRAD)
+    ),
+    Algorithm(
+        "builtin depthwise, multiplied", FPROP, "depthwise", _multiplies, _work, _build_multiplied, NOTHING,
+        converts=without_post_ops, fuses=without_post_ops,
     ),
     *(
         Algorithm(

@@ -34,7 +34,8 @@ def draw(rng: np.random.Generator) -> dict[str, Any] | None:
     depthwise, small = rng.random() < 0.15, rng.random() < 0.15
     ic, oc = (int(rng.choice([1, 2, 3, 8, 17, 33])) * groups for _ in range(2))
     if depthwise:
-        groups = ic = oc = int(rng.choice([3, 8, 21]))
+        groups = ic = int(rng.choice([3, 8, 21]))
+        oc = groups * int(rng.choice([1, 1, 2, 3]))
     elif small:
         groups = int(rng.choice([2, 5, 8]))
         ic = oc = groups * int(rng.choice([2, 3, 4, 8, 16]))

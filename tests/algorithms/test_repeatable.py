@@ -35,7 +35,7 @@ FILTERING = {"Winograd 2", "Winograd 3", "Winograd 4"}
 _ANY_DATA = frozenset({"builtin direct", *FILTERING, "builtin depthwise", "builtin grouped"})
 STEADY = {
     DGRAD: _ANY_DATA | {"builtin col2im"},
-    FPROP: _ANY_DATA | {"flipped builtin col2im", "builtin few-channel"},
+    FPROP: _ANY_DATA | {"flipped builtin col2im", "builtin few-channel", "builtin depthwise, multiplied"},
     WGRAD: frozenset({"builtin depthwise"}),
 }
 # and builtin code that splits its sums by threads, or by how many rows there are
