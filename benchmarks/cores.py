@@ -3,12 +3,15 @@
 `python benchmarks/cores.py` simulates models of the zoo, `--layers 40` layers of the suites drawn by a seed. Each runs
 in a process whose OpenMP is `cores.c`: T threads on one core, the seconds of each part and chunk taken alone. A step's
 time on T cores is that of its serial code and of the latest thread of each parallel region, plus waking the threads,
-but no less than its bytes take at the memory's bandwidth. Needs a C compiler.
+but no less than its bytes from memory take at the memory's bandwidth. Needs a C compiler.
 
 `--verify` compares two threads with a real run, in turns with one thread. `docs/internals/cores.md` says how it works.
 
-Assumed, not measured: `--bandwidth` of the memory, and that each thread beyond two adds `BEYOND` to a region, as
-libgomp's barrier is one counter. Not in the model: caches and clock rates that cores share, NUMA, hybrid cores.
+Assumed, not measured: `--bandwidth` of the memory and `--caches` of a core, the same for any number of cores; that one
+call follows another, so that an operand comes from memory if more bytes than the caches of T cores hold have been
+touched since; that bytes in caches take the time that they take on this core; and that each thread beyond two adds
+`BEYOND` to a region, as libgomp's barrier is one counter. Not in the model: lines that travel between caches, clock
+rates that cores share, NUMA, hybrid cores.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ THREADS: Final = (1, 2, 4, 8, 16, 32, 64)
 SHOWN: Final = 16  # the number of threads whose bounds are shown
 BEYOND: Final = 0.1e-6  # seconds
 SAME: Final = 5e-9  # seconds between two readings of the clock
+WARM: Final = 2  # calls before one that is recorded: nets for other numbers of threads have taken the caches
+BLOCK: Final = 1 << 16  # bytes of the arena that are told apart
 BOUNDS: Final = ("serial", "few tasks", "uneven", "more work", "waking", "bandwidth")
 EMPTY = """
 #include <omp.h>
@@ -52,19 +57,28 @@ class Region(ctypes.Structure):
 
 
 class Step(NamedTuple):
-    """A step of a plan: its title, bytes read and written, serial seconds, and its regions' fields."""
+    """A step of a plan: its title, its operands, serial seconds, and its regions' fields.
+
+    `operands`: pairs of bytes, and how many bytes have been touched since these.
+    """
 
     title: str
-    bytes: float
+    operands: list[tuple[float, float]]
     serial: float
     regions: list[dict[str, float]]
 
 
 class Machine(NamedTuple):
-    """Bytes a second of the memory, and seconds of an empty region of two threads."""
+    """Bytes a second of the memory, bytes that a core's caches hold, seconds of an empty region of two threads."""
 
     memory: float
+    caches: float
     region: float
+
+    def moving(self, step: Step, threads: int) -> float:
+        """Returns the seconds of the bytes of a step that are not in the caches of so many cores."""
+        held = self.caches * threads
+        return sum(size for size, since in step.operands if since > held) / self.memory
 
     def waking(self, threads: int) -> float:
         return 0.0 if threads == 1 else self.region + BEYOND * (threads - 2)
@@ -106,8 +120,11 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
     for net, inputs in nets.values():
         net(*inputs)
     best: dict[int, list[Step]] = {}
+    operands = {threads: touched(net, inputs) for threads, (net, inputs) in nets.items()}
     for _ in range(runs):
         for threads, (net, inputs) in nets.items():
+            for _ in range(WARM):
+                net(*inputs)
             library.cores_begin(tiles)
             profile = net.profile(*inputs, repeat=1)
             regions = ctypes.POINTER(Region)()
@@ -116,11 +133,13 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
             steps = [
                 Step(
                     f"{step.step}, {step.algorithm}",
-                    step.bytes,
+                    of_step,
                     sum(one["serial"] for one in taken),
                     [one for one in taken if one["threads"]],
                 )
-                for step, taken in zip(profile, by_step(fields, [step.seconds for step in profile]), strict=True)
+                for step, of_step, taken in zip(
+                    profile, operands[threads], by_step(fields, [step.seconds for step in profile]), strict=True
+                )
             ]
             before = best.setdefault(threads, steps)
             best[threads] = [min(pair, key=seconds_of) for pair in zip(before, steps, strict=True)]
@@ -129,6 +148,31 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
 
 def seconds_of(step: Step) -> float:
     return step.serial + sum(region["makespan"] for region in step.regions)
+
+
+def touched(net: Any, inputs: Sequence[Any]) -> list[list[tuple[float, float]]]:
+    """Returns the operands of each step, for a call that follows another one."""
+    from dnnl_graph_ops import dtypes
+    from dnnl_graph_ops.compile import plan
+    from dnnl_graph_ops.program.program import Place
+    from dnnl_graph_ops.reports import profile
+
+    _, _, executor = net._prepared(inputs, {}, 1)
+    parts = net._whole(executor).plan.parts
+    offsets, _, _ = plan.place([plan._use(part) for part in parts])
+    clock, last, steps = 0.0, {}, []
+    for part in (*parts, *parts):
+        steps.append([])
+        for view in profile.moved(part):
+            size, begin = view.size * dtypes.itemsize(view.dtype), offsets.get(view.buffer, 0)
+            is_scratch = view.buffer.place is Place.SCRATCH
+            blocks = [(begin + at) // BLOCK for at in range(0, size, BLOCK)] if is_scratch else [view.buffer]
+            for block in blocks:
+                steps[-1].append((size / len(blocks), clock - last.get(block, clock)))
+                clock += size / len(blocks)
+                last[block] = clock
+    every = sum(BLOCK if isinstance(block, int) else block.nbytes for block in last)
+    return [[(size, min(since, every)) for size, since in step] for step in steps[len(parts) :]]
 
 
 def by_step(fields: Sequence[dict[str, float]], seconds: Sequence[float]) -> list[list[dict[str, float]]]:
@@ -176,7 +220,7 @@ def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[fl
             added["uneven"] += region["makespan"] - work / team
             added["waking"] += machine.waking(int(team)) * (1 + region["barriers"] / 2)
         seconds = sum(added.values())
-        added["bandwidth"] = max(step.bytes / machine.memory - seconds, 0.0)
+        added["bandwidth"] = max(machine.moving(step, threads) - seconds, 0.0)
         total += seconds + added["bandwidth"]
         bounds.append(added)
     return total, bounds
@@ -184,7 +228,7 @@ def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[fl
 
 def allowed(steps: Sequence[Step], threads: int, machine: Machine) -> float:
     """Returns the seconds of steps, simulated with one thread, that divide evenly but for what the memory takes."""
-    return sum(max(seconds_of(step) / threads, step.bytes / machine.memory) for step in steps)
+    return sum(max(seconds_of(step) / threads, machine.moving(step, threads)) for step in steps)
 
 
 def row(
@@ -227,11 +271,11 @@ def built(folder: str, name: str, flags: Sequence[str], source: str) -> str:
     return path
 
 
-def machine_of(folder: str, memory: float) -> Machine:
+def machine_of(folder: str, memory: float, caches: float) -> Machine:
     library = ctypes.CDLL(built(folder, "empty.so", ("-fopenmp",), EMPTY))
     library.empty_region.restype = ctypes.c_double
     region = min(library.empty_region(2, 200) for _ in range(50))
-    return Machine(memory, region)
+    return Machine(memory, caches, region)
 
 
 def cases(models: Sequence[str], layers: int, seed: int) -> list[dict[str, Any]]:
@@ -271,6 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--bandwidth", type=float, default=200.0, help="GB a second of the memory")
+    parser.add_argument("--caches", type=float, default=3.0, help="MB that the caches of a core hold")
     parser.add_argument("--verify", type=float, default=0.0, metavar="SECONDS", help="run one and two threads so long")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -280,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         preload = built(folder, "cores.so", (), Path(__file__).with_name("cores.c").read_text(encoding="utf-8"))
-        machine = machine_of(folder, options.bandwidth * 1e9)
+        machine = machine_of(folder, options.bandwidth * 1e9, options.caches * 2**20)
         print(f"an empty region of two threads takes {machine.region * 1e6:.1f} us")
         head = " | ".join(f"{threads}" for threads in THREADS[1:])
         efficiencies: dict[int, list[tuple[float, float]]] = {threads: [] for threads in THREADS[1:]}

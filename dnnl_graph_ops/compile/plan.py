@@ -246,10 +246,14 @@ def estimated(nbytes: int, macs: int) -> float:
     return nbytes * _BYTE + macs * _PRODUCT
 
 
-def bytes_of(step: Compiled | Step) -> int:
-    """Returns the bytes of the views that a step reads and writes; the scratch of bands stays in the near caches."""
+def views_of(step: Compiled | Step) -> tuple[View, ...]:
+    """Returns the views that a step reads and writes; the scratch of bands stays in the near caches."""
     writes = step.writes[-1:] if isinstance(step, KernelStep) and step.others else step.writes
-    return sum(view.size * dtypes.itemsize(view.dtype) for view in (*step.reads, *writes))
+    return (*step.reads, *writes)
+
+
+def bytes_of(step: Compiled | Step) -> int:
+    return sum(view.size * dtypes.itemsize(view.dtype) for view in views_of(step))
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:

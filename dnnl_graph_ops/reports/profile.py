@@ -7,14 +7,15 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .. import dtypes
 from .._core import kernels
 from ..algorithms import table as algorithms
-from ..compile.plan import bytes_of
+from ..compile.plan import views_of
 from ..compile.specialise import Specialised
 from ..convolution.nodes import CONV_KINDS, multiplications
 from ..graph import Node
 from ..onednn.partition import Compiled
-from ..program.program import KernelStep
+from ..program.program import KernelStep, View
 from ..runtime.engines import Engine
 from ..words import counted
 from . import peaks
@@ -118,10 +119,15 @@ def profile(specialised: Specialised, engine: Engine, ins: Sequence[Any], outs: 
     return steps
 
 
-def _moved(part: Part) -> int:
-    """Returns the bytes that a step reads and writes, without its kernel's scratch, which is in the near caches."""
+def moved(part: Part) -> list[View]:
+    """Returns the views that a step reads and writes, without its kernel's scratch, which is in the near caches."""
     is_scratch = isinstance(part, KernelStep) and isinstance(part.kernel, kernels.ScratchKernel) and not part.others
-    return bytes_of(part) - (part.writes[0].buffer.nbytes if is_scratch else 0)
+    scratch = part.writes[0].buffer if is_scratch else None
+    return [view for view in views_of(part) if view.buffer is not scratch]
+
+
+def _moved(part: Part) -> int:
+    return sum(view.size * dtypes.itemsize(view.dtype) for view in moved(part))
 
 
 def _share(work: float, seconds: float, peak: Peak) -> float:
