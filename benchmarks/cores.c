@@ -2,10 +2,10 @@
 //
 // A region of static parts runs them one after the other, each a fiber with a clock of its own; at a barrier all clocks
 // become the latest. A region with a dynamic loop, once it is known by its first run, is run by one fiber, as a thread's
-// scratch is in its core's cache: each chunk's seconds are added to the clock that is least, which is the thread that
-// would have asked for it. The latest clock is the time of the region (makespan). Nothing runs at the same time: what
-// cores do to each other, by memory's bandwidth and shared caches, is not in these times. Only the entry points that
-// GCC emits for this package and oneDNN are here. Seconds are the thread's alone, so other processes do not count.
+// scratch is in its core's cache; cores.py gives each chunk to the thread that would have asked for it. Nothing runs at
+// the same time: what cores do to each other, by memory's bandwidth and shared caches, is not in these times. Only the
+// entry points that GCC emits for this package and oneDNN are here. Seconds are the thread's alone, so other processes do
+// not count.
 #define _GNU_SOURCE
 #include <immintrin.h>
 #include <stdbool.h>
@@ -18,16 +18,20 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 256, STACK = 1 << 20, LOOPS = 4, MOST_REGIONS = 1 << 16, KNOWN = 64 };
+enum { MOST_THREADS = 256, STACK = 1 << 20, LOOPS = 4, MOST_REGIONS = 1 << 16, MOST_SPANS = 1 << 20, KNOWN = 64 };
 
 typedef struct {
     double serial;    // seconds of the caller since the region before
-    double work;      // seconds of all threads
-    double makespan;  // seconds until the last thread ended
-    double tasks;     // parts and chunks that were not empty
-    double threads;
-    double barriers;
+    double time;      // the answer to someone who asked for the time
+    double threads;   // 0: someone asked for the time
+    double first, end;  // its spans
 } Region;
+
+// Seconds of a thread, or of one of these; at a barrier, none.
+enum { CHUNK = -1, EACH = -2, BARRIER = -3 };
+typedef struct {
+    double of, seconds;
+} Span;
 
 typedef struct {
     int64_t next, end, step, chunk, sequence;
@@ -38,7 +42,7 @@ enum State { READY, WAITING, DONE };
 typedef struct {
     ucontext_t context;
     void* stack;
-    double clock, work;
+    double clock;
     enum State state;
     int64_t loops;  // that it began
     Loop *loop, fixed;
@@ -51,11 +55,12 @@ static Loop loops[LOOPS];
 static void (*function)(void*);
 static void* argument;
 static int threads = 1, team = 1, current = 0;
-static bool active = false;
+static bool active = false, ending = false;  // ending: the first thread has
 static double began, left;  // when the current fiber went on; when the last region ended
 static double asking, asked;
 static Region region, *regions;
-static int64_t count = 0;
+static Span* spans;
+static int64_t count = 0, span_count = 0;
 static bool amx = false, recording = false;
 
 // Seconds of this process alone, so that others do not count, less what asking takes.
@@ -76,17 +81,19 @@ __attribute__((target("amx-tile"))) static void load_tiles(const Fiber* fiber) {
 }
 #endif
 
+static void add_span(int of, double seconds) {
+    if (recording && span_count < MOST_SPANS) spans[span_count++] = (Span){of, seconds};
+}
+
 static void pause_clock(void) {
-    Fiber* const fiber = &fibers[current];
     const double spent = now() - began;
-    fiber->clock += spent;
-    fiber->work += spent;
+    fibers[current].clock += spent;
+    add_span(current, spent);
 }
 
 // Of a region that one fiber runs for all threads.
 static struct {
     bool on, in_chunk, looped;
-    double clocks[MOST_THREADS];
 } replay;
 static void* known[KNOWN];  // functions of regions with dynamic loops
 static int known_count = 0;
@@ -97,31 +104,15 @@ static bool is_known(const void* fn) {
     return false;
 }
 
-// Adds the seconds since the last call to the clocks: a chunk's to the least, before the first loop to each, as every
-// thread prepares its scratch, and else, of static loops, a share to each.
+// Tells whose the seconds since the last call are: a chunk's, before the first loop each thread's, as every thread prepares
+// its scratch, and else, of static loops, a share of each.
 static void replay_clock(void) {
     const double spent = now() - began;
-    double* const clocks = replay.clocks;
-    const int size = (int)region.threads;
-    if (replay.in_chunk) {
-        int least = 0;
-        for (int i = 1; i < size; ++i)
-            if (clocks[i] < clocks[least]) least = i;
-        clocks[least] += spent;
-        region.work += spent;
-    } else {
-        const double each = replay.looped ? spent / size : spent;
-        for (int i = 0; i < size; ++i) clocks[i] += each;
-        region.work += each * size;
-    }
+    if (replay.in_chunk)
+        add_span(CHUNK, spent);
+    else
+        add_span(EACH, replay.looped ? spent / region.threads : spent);
     began = now();
-}
-
-static double latest_of_replay(void) {
-    double latest = 0;
-    for (int i = 0; i < (int)region.threads; ++i)
-        if (replay.clocks[i] > latest) latest = replay.clocks[i];
-    return latest;
 }
 
 // Goes on with the fiber whose clock is least.
@@ -155,6 +146,7 @@ static void release_if_all_wait(void) {
         if (fibers[i].state == READY) return;
         if (fibers[i].clock > latest) latest = fibers[i].clock;
     }
+    if (!ending) add_span(BARRIER, 0);
     for (int i = 0; i < team; ++i)
         if (fibers[i].state == WAITING) {
             fibers[i].clock = latest;
@@ -173,6 +165,7 @@ static void body(void) {
 }
 
 static void record(void) {
+    region.end = (double)span_count;
     if (recording && count < MOST_REGIONS) regions[count++] = region;
     left = now();
 }
@@ -184,14 +177,11 @@ void GOMP_barrier(void) {
     if (!active || fibers[current].level > 0) return;
     if (replay.on) {
         replay_clock();
-        const double latest = latest_of_replay();
-        for (int i = 0; i < (int)region.threads; ++i) replay.clocks[i] = latest;
-        region.barriers += 1;
+        add_span(BARRIER, 0);
         return;
     }
     pause_clock();
     fibers[current].state = WAITING;
-    if (current == 0) region.barriers += 1;
     release_if_all_wait();
     switch_fiber();
     began = now();
@@ -206,14 +196,14 @@ void GOMP_parallel_start(void (*fn)(void*), void* data, unsigned wanted) {
     if (team > MOST_THREADS) abort();
     function = fn;
     argument = data;
-    region = (Region){.serial = now() - left, .threads = team};
-    __builtin_memset(&replay, 0, sizeof replay);
+    region = (Region){.serial = now() - left, .threads = team, .first = (double)span_count};
+    replay.looped = replay.in_chunk = false;
     replay.on = team > 1 && is_known((const void*)fn);
     if (replay.on) team = 1;
     for (int i = 0; i < LOOPS; ++i) loops[i].sequence = -1;
     for (int i = 0; i < team; ++i) {
         Fiber* const fiber = &fibers[i];
-        fiber->clock = fiber->work = 0;
+        fiber->clock = 0;
         fiber->state = READY;
         fiber->loops = 0;
         fiber->level = 0;
@@ -228,6 +218,7 @@ void GOMP_parallel_start(void (*fn)(void*), void* data, unsigned wanted) {
         makecontext(&fiber->context, body, 0);
     }
     active = true;
+    ending = false;
     current = 0;
     began = now();
 }
@@ -240,11 +231,11 @@ void GOMP_parallel_end(void) {
     if (replay.on) {
         replay_clock();
         active = false;
-        region.makespan = latest_of_replay();
         record();
         return;
     }
     // the caller is the first thread, and waits for the others
+    ending = true;
     pause_clock();
     fibers[0].state = WAITING;
     release_if_all_wait();
@@ -257,10 +248,6 @@ void GOMP_parallel_end(void) {
         switch_fiber();
     }
     active = false;
-    for (int i = 0; i < team; ++i) {
-        region.work += fibers[i].work;
-        if (fibers[i].clock > region.makespan) region.makespan = fibers[i].clock;
-    }
     record();
 }
 
@@ -285,7 +272,6 @@ static bool next_chunk(long* first, long* last) {
     *first = loop->next;
     loop->next += loop->chunk * loop->step;
     *last = loop->next < loop->end ? loop->next : loop->end;
-    region.tasks += 1;
     return true;
 }
 
@@ -342,12 +328,12 @@ void omp_set_num_threads(int n) {
 }
 
 
-// The executor asks for the time before and after each step that it profiles: a region of no threads, whose work is the
-// answer, marks that.
+// The executor asks for the time before and after each step that it profiles: a region of no threads marks that.
 int clock_gettime(clockid_t clock, struct timespec* time) {
     const int error = (int)syscall(SYS_clock_gettime, clock, time);
     if (clock == CLOCK_MONOTONIC && recording && !active) {
-        region = (Region){.serial = now() - left, .work = (double)time->tv_sec + 1e-9 * (double)time->tv_nsec};
+        region = (Region){.serial = now() - left, .first = (double)span_count};
+        region.time = (double)time->tv_sec + 1e-9 * (double)time->tv_nsec;
         record();
     }
     return error;
@@ -359,17 +345,19 @@ void cores_begin(int tiles) {
     amx = tiles;
     if (!regions) {
         regions = calloc(MOST_REGIONS, sizeof *regions);
+        spans = calloc(MOST_SPANS, sizeof *spans);
         const double before = now();
         for (int i = 1; i < TIMES; ++i) now();
         asking = (now() - before) / TIMES;
     }
-    count = 0;
+    count = span_count = 0;
     asked = 0;
     recording = true;
     left = now();
 }
-int64_t cores_end(const Region** all) {
+int64_t cores_end(const Region** all, const Span** of_all) {
     recording = false;
     *all = regions;
+    *of_all = spans;
     return count;
 }

@@ -50,10 +50,50 @@ double empty_region(int threads, int times) {
 """
 
 
-class Region(ctypes.Structure):
-    """As in cores.c; 0 threads: someone asked for the time, which is `work`."""
+CHUNK, EACH, BARRIER = -1, -2, -3  # as in cores.c
 
-    _fields_ = [(name, ctypes.c_double) for name in ("serial", "work", "makespan", "tasks", "threads", "barriers")]
+
+class Region(ctypes.Structure):
+    """As in cores.c."""
+
+    _fields_ = [(name, ctypes.c_double) for name in ("serial", "time", "threads", "first", "end")]
+
+
+class Span(NamedTuple):
+    """Seconds of a thread, or of CHUNK or EACH; BARRIER has none."""
+
+    of: int
+    seconds: float
+
+
+class Part(NamedTuple):
+    """A region of a run, with the serial code before it; 0 threads: serial code alone."""
+
+    serial: float
+    threads: int
+    spans: list[Span]
+
+    def fastest(self, other: Part) -> Part:
+        """Returns the part with the least seconds of both runs for each of its spans."""
+        if [span.of for span in self.spans] != [span.of for span in other.spans]:
+            return min(self, other, key=lambda part: sum(span.seconds for span in part.spans))
+        spans = [min(pair, key=lambda span: span.seconds) for pair in zip(self.spans, other.spans, strict=True)]
+        return self._replace(serial=min(self.serial, other.serial), spans=spans)
+
+    def scheduled(self) -> dict[str, float]:
+        """Returns the fields of a region: a chunk is taken by the thread that ends first."""
+        clocks, work = [0.0] * self.threads, 0.0
+        for of, seconds in self.spans:
+            if of == BARRIER:
+                clocks = [max(clocks)] * self.threads
+            elif of == EACH:
+                clocks = [clock + seconds for clock in clocks]
+            else:
+                clocks[of if of >= 0 else clocks.index(min(clocks))] += seconds
+            work += seconds * (self.threads if of == EACH else 1)
+        kinds = [span.of for span in self.spans]
+        counts = {"tasks": kinds.count(CHUNK), "barriers": kinds.count(BARRIER)}
+        return {"threads": self.threads, "work": work, "makespan": max(clocks), **counts}
 
 
 class Step(NamedTuple):
@@ -104,7 +144,7 @@ def net_of(case: Mapping[str, Any], threads: int) -> tuple[Any, list[Any]]:
 
 
 def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
-    """Returns the steps by number of threads, of each the run that took least; numbers of threads take turns."""
+    """Returns the steps by number of threads, each span at its least seconds; numbers of threads take turns."""
     import dnnl_graph_ops as dgo
     from dnnl_graph_ops.reports import peaks
     from dnnl_graph_ops.runtime import cpu
@@ -112,38 +152,44 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
     # nobody asks for them, and each number of threads would measure its own
     peaks.of_products = peaks.of_copies = lambda *_: peaks.Peak(1.0)  # type: ignore[assignment]
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
-    library.cores_end.argtypes = [ctypes.POINTER(ctypes.POINTER(Region))]
+    library.cores_end.argtypes = [
+        ctypes.POINTER(ctypes.POINTER(Region)),
+        ctypes.POINTER(ctypes.POINTER(ctypes.c_double)),
+    ]
     library.cores_end.restype = ctypes.c_int64
     tiles = int(cpu.has_tiles(dgo.engine("cpu").runtime))
     nets = {threads: net_of(case, threads) for threads in THREADS}
     # regions with dynamic loops are known from here on
     for net, inputs in nets.values():
         net(*inputs)
-    best: dict[int, list[Step]] = {}
-    operands = {threads: touched(net, inputs) for threads, (net, inputs) in nets.items()}
+    best: dict[int, list[list[Part]]] = {}
+    titles: dict[int, list[str]] = {}
     for _ in range(runs):
         for threads, (net, inputs) in nets.items():
             for _ in range(WARM):
                 net(*inputs)
             library.cores_begin(tiles)
             profile = net.profile(*inputs, repeat=1)
-            regions = ctypes.POINTER(Region)()
-            count = library.cores_end(ctypes.byref(regions))
-            fields = [{name: getattr(regions[i], name) for name, _ in Region._fields_} for i in range(count)]
-            steps = [
-                Step(
-                    f"{step.step}, {step.algorithm}",
-                    of_step,
-                    sum(one["serial"] for one in taken),
-                    [one for one in taken if one["threads"]],
-                )
-                for step, of_step, taken in zip(
-                    profile, operands[threads], by_step(fields, [step.seconds for step in profile]), strict=True
-                )
+            regions, spans = ctypes.POINTER(Region)(), ctypes.POINTER(ctypes.c_double)()
+            count = library.cores_end(ctypes.byref(regions), ctypes.byref(spans))
+            steps = by_step(regions[:count], spans, [step.seconds for step in profile])
+            titles[threads] = [f"{step.step}, {step.algorithm}" for step in profile]
+            best[threads] = [
+                [one.fastest(other) for one, other in zip(*pair, strict=True)]
+                for pair in zip(best.get(threads, steps), steps, strict=True)
             ]
-            before = best.setdefault(threads, steps)
-            best[threads] = [min(pair, key=seconds_of) for pair in zip(before, steps, strict=True)]
-    return best
+    return {
+        threads: [
+            Step(
+                title,
+                of_step,
+                sum(part.serial for part in parts),
+                [part.scheduled() for part in parts if part.threads],
+            )
+            for title, of_step, parts in zip(titles[threads], touched(*nets[threads]), best[threads], strict=True)
+        ]
+        for threads in nets
+    }
 
 
 def seconds_of(step: Step) -> float:
@@ -175,19 +221,22 @@ def touched(net: Any, inputs: Sequence[Any]) -> list[list[tuple[float, float]]]:
     return [[(size, min(since, every)) for size, since in step] for step in steps[len(parts) :]]
 
 
-def by_step(fields: Sequence[dict[str, float]], seconds: Sequence[float]) -> list[list[dict[str, float]]]:
-    """Returns the regions of each step of so many seconds, with marks, of which only `serial` counts.
+def by_step(regions: Sequence[Region], spans: Any, seconds: Sequence[float]) -> list[list[Part]]:
+    """Returns the parts of each step of so many seconds.
 
     A step lies between two marks that are so many seconds apart; there are others within steps, and around all.
     """
-    marks = [place for place, region in enumerate(fields) if not region["threads"]]
+    marks = [place for place, region in enumerate(regions) if not region.threads]
     steps, begin = [], 0
     for wanted in seconds:
         pairs = ((i, j) for i in range(begin, len(marks)) for j in range(i + 1, len(marks)))
-        i, j = next(
-            (i, j) for i, j in pairs if abs(fields[marks[j]]["work"] - fields[marks[i]]["work"] - wanted) < SAME
-        )
-        steps.append(fields[marks[i] + 1 : marks[j] + 1])
+        i, j = next((i, j) for i, j in pairs if abs(regions[marks[j]].time - regions[marks[i]].time - wanted) < SAME)
+        parts = []
+        for region in regions[marks[i] + 1 : marks[j] + 1]:
+            values = spans[2 * int(region.first) : 2 * int(region.end)]
+            found = [Span(int(of), taken) for of, taken in zip(values[::2], values[1::2], strict=True)]
+            parts.append(Part(region.serial, int(region.threads), found))
+        steps.append(parts)
         begin = j + 1
     return steps
 
