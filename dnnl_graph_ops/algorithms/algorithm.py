@@ -226,7 +226,10 @@ class Algorithm:
         else:
             prices, slower, turned = self._fitted(problem, env)
             factor *= turned
-        return factor * cost.estimate(counts, prices, env.threads, slower) + cost.functions(problem, env, by)
+        spent = factor * cost.estimate(counts, prices, env.threads, slower)
+        if self.ops(problem) and not self.converts(problem, env):
+            spent = cost.by_library(spent, env.threads)
+        return spent + cost.functions(problem, env, by)
 
     def _fitted(self, problem: ConvProblem, env: Env) -> tuple[fits.Prices, float, float]:
         """Returns the fitted prices, and the factors from these to the unit that multiplies and to the direction."""

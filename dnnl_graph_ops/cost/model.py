@@ -43,7 +43,7 @@ class Counts(NamedTuple):
 
 Counting = Callable[[ConvProblem, Env], Counts]
 
-_BYTE, _CALL, _SCAN = map(speeds.seconds, ("BYTE", "CALL", "SCAN"))
+_BYTE, _CALL, _SCAN, _LIBRARY = map(speeds.seconds, ("BYTE", "CALL", "SCAN", "LIBRARY"))
 
 
 def estimate(counts: Counts, prices: fits.Prices, threads: int, slower: float = 1.0) -> float:
@@ -60,6 +60,17 @@ def estimate(counts: Counts, prices: fits.Prices, threads: int, slower: float = 
 def overhead(counts: Counts, threads: int) -> float:
     """Returns the seconds of a run that no fitted constant covers: more passes over memory, and starting each step."""
     return counts.bytes * _BYTE / threads + counts.calls * _CALL
+
+
+# Up to _FEW threads share the library's work as evenly as that of builtin kernels; beyond, it takes (threads / _FEW) **
+# _UNEVEN times as long, and a part of its serial seconds counts, which constants of one thread have as work.
+_FEW, _UNEVEN = 4, 0.14
+
+
+def by_library(seconds: float, threads: int) -> float:
+    """Returns the seconds of a step by the library, given its share of one thread's."""
+    beyond = max(threads / _FEW, 1.0)
+    return seconds * beyond**_UNEVEN + (1 - 1 / beyond) * _LIBRARY
 
 
 # Units up to _SLOWER times slower, relative to builtin kernels in f32, or up to _FASTER times faster than on the CPU of

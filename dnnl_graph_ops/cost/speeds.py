@@ -15,6 +15,7 @@ XEON: Final = "Intel Xeon with AMX"
 TABLE: Final = {
     "BYTE": (1e-10, "a byte of traffic between memory and a further pass of an algorithm", EARLY, "2026-11-21"),
     "CALL": (4e-6, "one more step of an algorithm, an op of the library included", EARLY, "2026-11-21"),
+    "LIBRARY": (8e-6, "starting an op of the library, by one thread, between other steps", ZEN5, "2026-11-30"),
     "SCAN": (2e-7, "starting a scan for Inf and NaN, a step by a builtin kernel", EARLY, "2026-11-22"),
     "BAND_BYTE": (5e-11, "a byte that a band of rows moves", ZEN5, "2026-11-25"),
     "BAND_CALL": (1e-6, "calling a kernel for one band of rows", ZEN5, "2026-11-25"),
