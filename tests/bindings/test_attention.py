@@ -7,6 +7,7 @@ import pytest
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops._core import kernels
+from dnnl_graph_ops.runtime import threads
 
 pytestmark = pytest.mark.isa
 
@@ -132,3 +133,18 @@ def test_refusals(change: dict[str, Any], said: str) -> None:
     kernels.attention(**good)
     with pytest.raises(dgo.Error, match=said):
         kernels.attention(**{**good, **change})
+
+
+@pytest.mark.parametrize(("heads", "rows"), [(1, 300), (3, 70), (1, 5)])
+def test_bits_do_not_depend_on_threads(heads: int, rows: int) -> None:
+    """Tasks of many threads have fewer rows."""
+    rng = np.random.default_rng(5)
+    q, k, v = floats(rng, heads, rows, 8), floats(rng, heads, 90, 8), floats(rng, heads, 90, 24)
+    seen = [int(n) for n in rng.integers(1, 91, rows)]
+    mask = np.where(np.arange(90) < np.array(seen)[:, None], np.float32(0), np.float32(-np.inf))
+    results = []
+    for count in (1, 3, 16, 40):
+        with threads.using(count):
+            results.append([run(q, k, v), run(q, k, v, [mask], seen=seen)])
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])

@@ -133,7 +133,21 @@ struct Attention : Kernel {
         return block;
     }
 
+    // Returns the rows of a task: fewer than of a block where the last thread ends earlier then.
+    int64_t rows_of_task() const {
+        const int64_t most = code().rows, threads = threads_for(items * ceil_div(p.rows, kFewRows), bytes);
+        int64_t best = most, longest = ceil_div(items * blocks, threads) * most;
+        for (int64_t rows = most / 2; threads > 1 && rows >= kFewRows; rows -= kFewRows) {
+            const int64_t after = ceil_div(items * ceil_div(p.rows, rows), threads) * rows;
+            if (after >= longest) continue;
+            best = rows;
+            longest = after;
+        }
+        return best;
+    }
+
     void run(char* const* operands) const override {
+        const int64_t each_rows = rows_of_task(), blocks = ceil_div(p.rows, each_rows);
         const int64_t tasks = p.width == 0 ? 0 : items * blocks;
         const int threads = threads_for(tasks, bytes);
         const Scratch scratch(nothing, each, threads);
@@ -143,8 +157,8 @@ struct Attention : Kernel {
                 AttentionBlock block = block_of(operands, task / blocks);
                 block.scratch = memory;
                 if (block.packed && (task == begin || task % blocks == 0)) code().pack(block);
-                const int64_t first = task % blocks * code().rows;
-                block.rows = std::min(code().rows, p.rows - first);
+                const int64_t first = task % blocks * each_rows;
+                block.rows = std::min(each_rows, p.rows - first);
                 block.q += first * block.q_row;
                 block.dst += first * block.dst_row;
                 for (AttentionMask& mask : block.masks) mask.at += first * mask.row;

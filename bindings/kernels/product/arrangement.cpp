@@ -257,7 +257,10 @@ PackParams Arrangement::pack_params(const FilterProblem& problem, FilterDirectio
 }
 
 int filter_threads(const FilterProblem& p, int threads) {
-    double weights = static_cast<double>(p.groups) * static_cast<double>(p.in_channels * p.out_channels);
+    // few channels take as long as a vector of them
+    const int64_t least = std::min<int64_t>(vector_code().lanes, std::max(p.in_channels, p.out_channels));
+    const int64_t pairs = std::max(p.in_channels, least) * std::max(p.out_channels, least);
+    double weights = static_cast<double>(p.groups) * static_cast<double>(pairs);
     double positions = static_cast<double>(p.batch);
     for (int a = 0; a < kFilterAxes; ++a) {
         weights *= static_cast<double>(p.kernel[a]);

@@ -293,6 +293,10 @@ ProductKernel::ProductKernel(const Joined& joined, FilterDirection direction, co
     }
     products = lay_out_tiles(params_, arrangement_);
     lay_out_stages(params_, arrangement_);
+    if (params_.shared == 0) {
+        const int64_t tasks = std::max<int64_t>(params_.tasks * params_.channel_groups, 1);
+        params_.threads = static_cast<int>(std::min<int64_t>(params_.threads, tasks));
+    }
     params_.activation = epilogue_.activation();
 }
 

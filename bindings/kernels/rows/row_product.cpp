@@ -42,6 +42,7 @@ struct PositionsEpilogue {
 
 constexpr int64_t kNarrow = 128;                   // columns of a thread that are hard to share out evenly
 constexpr int64_t kNear = kRowProductRows * 512;  // sums of a task that stay in the second cache until they are rounded
+constexpr int64_t kIdle = 6;  // tasks for each that may be missing to share them out evenly
 constexpr int64_t kTaller = 4;  // with more rows than this times the columns the factors are exchanged
 
 // A block of c, which is computed in f32.
@@ -59,6 +60,14 @@ struct RowProductPlan {
     ScratchArray<float> partial, bias, turned_all;  // arrays that all threads share
     ScratchArray<float> memory, sums, turned;  // arrays of each thread
 };
+
+// Returns the fewest ranges of each of so many blocks that threads share almost evenly.
+int64_t even_ranges(int64_t blocks, int64_t threads) {
+    int64_t ranges = 1;
+    const auto idle = [&] { return ceil_div(blocks * ranges, threads) * threads - blocks * ranges; };
+    while (ranges < threads && kIdle * idle() > blocks * ranges) ++ranges;
+    return ranges;
+}
 
 struct RowProductKernel : Kernel {
     RowProductProblem p;
@@ -122,7 +131,8 @@ struct RowProductKernel : Kernel {
         plan.through = type != ElementType::f32 && plan.depths == 1 && !at_once;
         const int64_t most = std::min(whole.rows, kRowProductRows);
         const int64_t near = plan.through || epilogue ? ceil_div(whole.columns * most, kNear) : 1;
-        plan.ranges = plan.depths > 1 ? 1 : std::min(whole.columns, few ? ceil_div(near, threads) * threads : near);
+        const int64_t even = plan.depths > 1 || !few ? 1 : even_ranges(results * blocks, threads);
+        plan.ranges = plan.depths > 1 ? 1 : std::min(whole.columns, std::max(near, even));
         plan.tasks = results * blocks * plan.ranges * plan.depths;
         const int64_t apart = plan.depths == 1 ? 0 : whole.rows * whole.columns;
         const int64_t of_task = plan.through ? most * ceil_div(whole.columns, plan.ranges) : 0;
