@@ -27,7 +27,9 @@ constexpr double kDotRate = 8;  // how many times as fast products of bf16 are a
 constexpr int64_t kStageBytes = 1024 * 1024;  // shared tiles for each thread, in the second cache levels of all
 constexpr double kBarrier = 1e5, kBarrierOfThread = 3e3;  // multiplications that threads waiting for each other cost
 constexpr int64_t kStageTasks = 2;  // of a thread, before and after products
-constexpr double kStagesGain = 0.7;  // stages take less than so much of the seconds of whole tasks
+// Stages take less than so much of the seconds of whole tasks, which many threads share less evenly than estimated.
+constexpr double kStagesGain = 0.7, kStagesGainOfMany = 0.85;
+constexpr int kManyThreads = 5;
 
 const FilterCode& code() { return vector_code().filter; }
 
@@ -164,7 +166,8 @@ void lay_out_stages(ProductParams& params, Arrangement& arrangement) {
         shared = std::max(shared, ceil_div(tiles, whole_rows(params)) * whole_rows(params));
         block = std::max(block, ceil_div(tiles, group.result_blocks));
     }
-    if (stages > kStagesGain * tasks || bytes > static_cast<double>(kStageBytes * params.threads)) return;
+    const double gain = params.threads < kManyThreads ? kStagesGain : kStagesGainOfMany;
+    if (stages > gain * tasks || bytes > static_cast<double>(kStageBytes * params.threads)) return;
     arrangement.groups.groups = std::move(groups);
     params.groups = arrangement.groups.groups.data();
     params.shared = shared;
