@@ -146,3 +146,12 @@ def test_packed_weights_grow_only_for_time(size: int) -> None:
     lean = [item for item in ranking if 4 * (item[0].counts(problem, env).weights - problem.w.size) <= choice._GROWN]
     assert ranking[0] in lean or ranking[0][1] < lean[0][1] * (1 - choice._SAVED)
     assert sorted(ranking[1:], key=lambda item: item[1]) == ranking[1:]
+
+
+def test_steps_of_the_library_count_more_beyond_four_threads() -> None:
+    """One thread starts them, and they are shared less evenly; fitted constants of one thread have neither."""
+    assert [cost.by_library(1e-3, threads) for threads in (1, 2, 4)] == [1e-3] * 3
+    shares = [cost.by_library(1e-3 / threads, threads) * threads for threads in (4, 8, 16, 64)]
+    assert shares == sorted(set(shares))
+    # of short steps, starting them is what counts
+    assert cost.by_library(1e-6, 64) > 5e-6

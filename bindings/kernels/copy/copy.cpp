@@ -14,7 +14,7 @@ namespace {
 
 // Bytes of both sides that a task moves at most: half of a small second-level cache.
 constexpr int64_t kTaskBytes = 256 * 1024, kLeastTaskBytes = 32 * 1024;
-constexpr double kTasks = 64;  // for as many threads
+constexpr double kTasks = 64;  // of transposed blocks, which take several times as long: for as many threads
 
 // Transposed blocks: elements of a side before cuts, and the unit of the cuts.
 constexpr int64_t kSquare = 256, kLeastPart = 64;
@@ -189,7 +189,8 @@ StridedCopy::StridedCopy(const std::vector<int64_t>& shape, int src_dtype, const
         block_fn_ = copy_block(kind, number_type(src_dtype), number_type(dst_dtype));
     }
 
-    const int64_t task_bytes = std::clamp(static_cast<int64_t>(bytes_ / kTasks), kLeastTaskBytes, kTaskBytes);
+    const int64_t least = kind == BlockKind::transposed ? kLeastTaskBytes : kTaskBytes;
+    const int64_t task_bytes = std::clamp(static_cast<int64_t>(bytes_ / kTasks), least, kTaskBytes);
     const int64_t elements = std::max<int64_t>(task_bytes / (src_size + dst_size), 1);
     if (kind == BlockKind::transposed) {
         // Makes blocks square, so that as few pages as possible are in use.
