@@ -70,7 +70,7 @@ _FEW, _UNEVEN = 4, 0.14
 def by_library(seconds: float, threads: int) -> float:
     """Returns the seconds of a step by the library, given its share of one thread's."""
     beyond = max(threads / _FEW, 1.0)
-    return seconds * beyond**_UNEVEN + (1 - 1 / beyond) * _LIBRARY
+    return seconds * math.pow(beyond, _UNEVEN) + (1 - 1 / beyond) * _LIBRARY
 
 
 # Units up to _SLOWER times slower, relative to builtin kernels in f32, or up to _FASTER times faster than on the CPU of
