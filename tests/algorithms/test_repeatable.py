@@ -66,6 +66,7 @@ LAYERS = {
     "no overlap": Layer(96, 40, (10, 10), 2, 2, 0),
     "one tap": Layer(96, 40, (10, 10), 1, 1, 0),
     "depthwise": Layer(24, 24, (10, 10), 4, 2, 1, groups=24),
+    "multiplied": Layer(48, 24, (10, 10), 4, 2, 1, groups=24),
     "small groups": Layer(24, 24, (10, 10), 3, 1, 1, groups=6),
     "narrow": Layer(3, 40, (10, 10), 3, 1, 1),
     "thin": Layer(56, 1, (12, 12), 9, 3, 4),
