@@ -198,8 +198,8 @@ def seconds_of(step: Step) -> float:
 
 def touched(net: Any, inputs: Sequence[Any]) -> list[list[tuple[float, float]]]:
     """Returns the operands of each step, for a call that follows another one."""
-    from dnnl_graph_ops import dtypes
     from dnnl_graph_ops.compile import plan
+    from dnnl_graph_ops.cost import model as cost
     from dnnl_graph_ops.program.program import Place
     from dnnl_graph_ops.reports import profile
 
@@ -210,7 +210,7 @@ def touched(net: Any, inputs: Sequence[Any]) -> list[list[tuple[float, float]]]:
     for part in (*parts, *parts):
         steps.append([])
         for view in profile.moved(part):
-            size, begin = view.size * dtypes.itemsize(view.dtype), offsets.get(view.buffer, 0)
+            size, begin = cost.nbytes(view), offsets.get(view.buffer, 0)
             is_scratch = view.buffer.place is Place.SCRATCH
             blocks = [(begin + at) // BLOCK for at in range(0, size, BLOCK)] if is_scratch else [view.buffer]
             for block in blocks:
@@ -234,7 +234,7 @@ def by_step(regions: Sequence[Region], spans: Any, seconds: Sequence[float]) -> 
         parts = []
         for region in regions[marks[i] + 1 : marks[j] + 1]:
             values = spans[2 * int(region.first) : 2 * int(region.end)]
-            found = [Span(int(of), taken) for of, taken in zip(values[::2], values[1::2], strict=True)]
+            found = [Span(int(kind), taken) for kind, taken in zip(values[::2], values[1::2], strict=True)]
             parts.append(Part(region.serial, int(region.threads), found))
         steps.append(parts)
         begin = j + 1

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from .. import dtypes
 from .._core import Executor, check_fork
+from ..cost import model as cost
 from ..cost import speeds
 from ..errors import UnsupportedError
 from ..ir.stages import Stage, run
@@ -253,7 +254,7 @@ def views_of(step: Compiled | Step) -> tuple[View, ...]:
 
 
 def bytes_of(step: Compiled | Step) -> int:
-    return sum(view.size * dtypes.itemsize(view.dtype) for view in views_of(step))
+    return sum(map(cost.nbytes, views_of(step)))
 
 
 def _compiled(program: Program, given: Partitioned) -> Sequence[Compiled | HostStep]:

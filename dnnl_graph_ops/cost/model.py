@@ -96,7 +96,6 @@ def corrections(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapp
     return {unit: _stepped(factor / slower[rates.BUILTIN_F32]) for unit, factor in slower.items()}
 
 
-@lru_cache(256)
 def _slower(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapping[str, float]:
     """Returns how many times slower than on the CPU of the constants units are; empty where these are the CPU's own."""
     file, fitted_dtype = fits.source(isa, release, dtype)

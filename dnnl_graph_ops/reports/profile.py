@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .. import dtypes
 from .._core import kernels
 from ..algorithms import table as algorithms
 from ..compile.plan import views_of
 from ..compile.specialise import Specialised
 from ..convolution.nodes import CONV_KINDS, multiplications
+from ..cost import model as cost
 from ..graph import Node
 from ..onednn.partition import Compiled
 from ..program.program import KernelStep, View
@@ -127,7 +127,7 @@ def moved(part: Part) -> list[View]:
 
 
 def _moved(part: Part) -> int:
-    return sum(view.size * dtypes.itemsize(view.dtype) for view in moved(part))
+    return sum(map(cost.nbytes, moved(part)))
 
 
 def _share(work: float, seconds: float, peak: Peak) -> float:
