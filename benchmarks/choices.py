@@ -70,13 +70,14 @@ LIMITS_BY_OTHERS = {
 # file of times. None: no more than without rates
 LEFT_OUT: dict[str, tuple[str, dict[str, tuple[float, float, float] | None]]] = {
     "emerald_rapids": ("", {"f32": (1.036, 1.052, 1.028), "bf16": (1.07, 1.04, 1.04), "f16": (1.05, 1.06, 1.02)}),
+    "emerald_rapids_amx": ("", {"bf16": (1.06, 1.06, 1.06)}),
     "sapphire_rapids": ("avx512_amx", {"f32": None, "bf16": None, "f16": None}),
     "granite_rapids": ("avx512_amx", {"f32": None, "bf16": None, "f16": None}),
     "zen5": ("avx512", {"f32_both_ops": None, "bf16": None}),
 }
 PACE = 1.2  # how far it may be off
 # layers of 8-bit integers, by the instruction set of their products: a file of times for each; what choosing may cost
-INTEGERS = {"amxint8": "granite_rapids_s8_amx", "avx512vnni": "zen5_s8_vnni", "avx2words": "zen5_s8_words"}
+INTEGERS = {"amxint8": "emerald_rapids_s8_amx", "avx512vnni": "zen5_s8_vnni", "avx2words": "zen5_s8_words"}
 LIMIT_OF_INTEGERS = 1.05
 
 
