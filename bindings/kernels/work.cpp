@@ -140,11 +140,9 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     if (strips) {
         const double images = number(p.batch * p.groups), src = volume(p.in) * in, dst = volume(p.out) * out;
         work.values = kStripValues * images * (src + dst);
-        // Lines of bf16 or f16 are widened once for each tap of the other axes; results are rounded.
-        const bool dgrad = direction == WorkOf::dgrad;
-        const double outer = number(ceil_div(p.kernel[0], p.stride[0]) * ceil_div(p.kernel[1], p.stride[1]));
-        if (float_type(src_dtype) != ElementType::f32) work.values += kConverted * images * src * (dgrad ? outer : 1);
-        if (float_type(dst_dtype) != ElementType::f32) work.values += kConverted * images * dst * (dgrad ? 1 : outer);
+        // Lines of bf16 or f16 are widened once; results are rounded.
+        if (float_type(src_dtype) != ElementType::f32) work.values += kConverted * images * src;
+        if (float_type(dst_dtype) != ElementType::f32) work.values += kConverted * images * dst;
         return work;
     }
     work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);

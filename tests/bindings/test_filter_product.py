@@ -381,6 +381,35 @@ def test_lines_of_narrow_types_with_post_ops(seed, dtype):
         np.testing.assert_array_equal(result, exact.astype(np.float32).astype(written))
 
 
+def padded_case(rng: np.random.Generator) -> Case:
+    """A direct layer whose lines have zeros beside them, and are read for several lines of results."""
+    rank = int(rng.choice([2, 3]))
+    kernel = tuple(int(n) for n in rng.integers(2, 6 if rank == 2 else 4, rank))
+    dilations = tuple(int(n) for n in rng.integers(1, 3, rank))
+    source = (*(int(n) for n in rng.integers(1, 7 if rank == 2 else 4, rank - 1)), int(rng.choice([31, 60, 133, 260])))
+    reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    pads = tuple(int(rng.integers(0, r + 1)) for r in reach)
+    output = tuple(max(1, n + r - p - int(rng.integers(0, r + 1))) for n, r, p in zip(source, reach, pads, strict=True))
+    channels = (int(rng.choice([1, 8, 17])), int(rng.choice([3, 16, 24])))
+    return Case(2, channels, source, output, kernel, (1,) * rank, pads, (1,) * rank, dilations, 1, "IOX")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_lines_that_several_lines_of_results_read(seed, dtype):
+    for number in range(6):
+        print(f"seed {seed}, {number}")
+        rng = np.random.default_rng([seed, number])
+        case = padded_case(rng)
+        src, weights, bias, diff_dst = random_operands(rng, case, integers)
+        written = str(rng.choice(["f32", dtype]))
+        dst, diff_src = unwritten(diff_dst.shape, written), unwritten(src.shape, written)
+        narrow = dtypes.numpy_dtype(dtype)
+        run_product(case, "dgrad", src.astype(narrow), weights, dst, bias)
+        run_product(case, "fprop", diff_dst.astype(narrow), weights, diff_src, None)
+        for got, exact in zip((dst, diff_src), truth(case, src, weights, bias, diff_dst), strict=False):
+            np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_larger_tiles_of_narrow_types_round_once(seed, dtype):
     rng = np.random.default_rng(seed)

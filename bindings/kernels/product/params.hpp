@@ -44,6 +44,7 @@ struct TargetGroup {
     int64_t packed;  // offset of its weights in those of one group of channels
 };
 
+constexpr int64_t kKeptRuns = 16;  // runs of lines in scratch memory that further lines of results look for
 constexpr int64_t kRunStep = 64;  // parts of a run begin at a multiple: the last vector of a run is stored whole
 
 // Dgrad and fprop: dst tiles = inverse(transform(src windows) * packed).
@@ -62,6 +63,7 @@ struct ProductParams {
     int64_t unit;  // tiles of which blocks consist, but for the last one
     int64_t shared;  // tiles of a group in memory that threads share, who do each stage together; 0: none
     bool strips;  // results are sums of rows a step apart, each of one run
+    int64_t line_rows;  // rows of strips whose runs are copied to scratch memory at once, as f32; 0: runs lie in src
     int64_t scratch_per_thread;  // bytes
     int threads;
     ElementType bias_type;

@@ -21,6 +21,8 @@ constexpr int64_t kFewestUnitRows = 128, kMostUnitRows = 256;  // rows of a task
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
 constexpr int64_t kStripBytes = 9 * 1024 * 1024;  // bytes of src and dst together
 constexpr int64_t kStripColumns = 512, kStripWeights = 64 * 1024;  // columns of a position; its weights
+constexpr int64_t kLineTiles = 20, kLineBytes = 16 * 1024;  // of lines that strips copy at once: register tiles, bytes
+constexpr int64_t kCutShare = 32;  // lines of f32 are copied if one of so many tiles reads absent positions
 constexpr double kRagged = 0.15;  // register tiles of the time that rows which fill none add
 constexpr int64_t kStagedDepth = 2048;  // one pass over the depth
 constexpr double kDotRate = 8;  // how many times as fast products of bf16 are as those of f32
@@ -44,12 +46,38 @@ void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t&
     }
 }
 
+// Whether the runs of tiles along a line overlap or follow each other in memory, so that they can be copied as one row.
+bool is_one_row(const FilterImage& src) {
+    constexpr int last = kFilterAxes - 1;
+    return src.strides[last] == src.channels && src.step[last] <= src.fold;
+}
+
+// Returns the rows of strips whose runs are copied at once: of one run as many as stay near, of several runs those of a
+// line, as further lines of results read them again. Returns 0 if runs are read in src: f32, where few tiles of a line
+// read absent positions, or lines are too long to be copied once.
+int64_t copied_rows(const FilterImage& src, const std::vector<TargetGroup>& groups) {
+    constexpr int last = kFilterAxes - 1;
+    if (!is_one_row(src)) return 0;
+    const bool widened = src.type != ElementType::f32;
+    const int64_t most = kLineTiles * code().rows, pair = 2 * code().rows;
+    int64_t longest = 1, tiles = 0, cut = 0;
+    for (const TargetGroup& group : groups) {
+        int64_t begin = 0, end = group.tiles[last];
+        keep_whole(src, group.base[last], begin, end);
+        longest = std::max(longest, group.tiles[last]);
+        tiles += group.tiles[last];
+        cut += group.tiles[last] - (end - begin);
+    }
+    if (!widened && (src.runs == 1 || src.runs > kKeptRuns || cut * kCutShare < tiles || longest > most)) return 0;
+    if (src.runs > 1) return std::min(longest, most);
+    const int64_t row_bytes = src.step[last] * src.channels * static_cast<int64_t>(sizeof(float));
+    return std::clamp(kLineBytes / row_bytes / pair * pair, pair, most);
+}
+
 // Whether sums are computed in strips: the direct form, few weights, long lines, and results of one run.
 bool is_in_strips(const FilterImage& src, const FilterImage& dst, int64_t batch, const Arrangement& of) {
     constexpr int last = kFilterAxes - 1;
-    // runs of bf16 or f16 are widened as one row, and must overlap or follow each other
-    const bool one_row = src.strides[last] == src.channels && src.step[last] <= src.fold;
-    if (of.layout.planes != 1 || (src.type != ElementType::f32 && !one_row)) return false;
+    if (of.layout.planes != 1 || (src.type != ElementType::f32 && !is_one_row(src))) return false;
     // Large tensors come from memory: products that write whole vectors fetch ahead and are faster.
     const int64_t bytes = batch * (src.batch_stride * src.item + dst.batch_stride * dst.item);
     if (bytes > kStripBytes && dst.run % (code().panel / 2) == 0) return false;
@@ -292,6 +320,7 @@ ProductKernel::ProductKernel(const Joined& joined, FilterDirection direction, co
         params_.src = apart(images.src, params_.planes > 1 ? kBf16Unit : dot->unit);
     } else {
         params_.strips = is_in_strips(params_.src, params_.dst, params_.batch, arrangement_);
+        params_.line_rows = params_.strips ? copied_rows(params_.src, arrangement_.groups.groups) : 0;
         over_operands = params_.strips && params_.dst.type == ElementType::f32;
     }
     products = lay_out_tiles(params_, arrangement_);

@@ -176,6 +176,8 @@ struct StripWriter {
     const float *packed, *bias;
     const ProductScratch& scratch;
     int64_t edges = 0;  // tiles that were found
+    int64_t copied_length = 0;  // elements of a run in scratch memory
+    LineRun copies[kKeptRuns] = {};  // the runs there
 
     int64_t columns() const { return group_columns(params, group); }
     int64_t run() const { return group.targets[0] / image.fold; }
@@ -197,12 +199,13 @@ struct StripWriter {
         constexpr int axis = kFilterAxes - 1;
         const LineRun to = line_run(image, p, run());
         if (to.absent) return;
+        const bool copied = params.line_rows > 0;  // with the zeros beside a line
         int64_t begin = 0, end = n;
         keep_whole(image, to.position, begin, end);
         for (int64_t r = 0; r < params.src.runs; ++r) {
             const LineRun from = line_run(params.src, p, r);
             scratch.starts[r] = nullptr;
-            if (from.absent) continue;
+            if (from.absent || copied) continue;
             keep_whole(params.src, from.position, begin, end);
             const int64_t offset = from.offset + from.position * params.src.strides[axis];
             scratch.starts[r] = reinterpret_cast<const float*>(src) + offset;
@@ -213,16 +216,19 @@ struct StripWriter {
         const int64_t step = params.src.step[axis] * params.src.strides[axis];
         const int64_t to_step = image.step[axis] * image.strides[axis];
         char* const at = dst + (to.offset + to.position * image.strides[axis]) * image.item;
-        const bool widened = params.src.type != ElementType::f32;
         const int64_t most = larger(kStripFloats / columns() / kTileRows, 2) * kTileRows;
-        const int64_t chunk = widened ? smaller(most, kWidenedRows) : most;
-        // post-ops read results that are to be rounded, or lie where the results go; short vectors are rounded together
-        const bool moved = image.type != ElementType::f32
-                               ? epilogue_behind(params, scratch) != nullptr || columns() % kLanes != 0
-                               : scratch.epilogue != nullptr && scratch.beside->over;
-        for (int64_t t = begin, stop; t < end; t = stop) {
-            stop = end - t < chunk + kTileRows ? end : t + chunk;
-            if (widened) widen_runs(p, t, stop - t, step);
+        // post-ops read results that are to be rounded, or lie where the results go
+        const bool moved = image.type != ElementType::f32 ? epilogue_behind(params, scratch) != nullptr
+                                                          : scratch.epilogue != nullptr && scratch.beside->over;
+        const auto next = [&](int64_t t, int64_t last, int64_t rows) {
+            return last - t < rows + kTileRows ? last : t + rows;
+        };
+        for (int64_t t = begin, stop, ready = copied ? begin : end; t < end; t = stop) {
+            if (copied && t == ready) {
+                ready = next(t, end, params.line_rows);
+                copy_runs(p, t, ready - t, step);
+            }
+            stop = next(t, ready, most);
             char* const there = at + t * to_step * image.item;
             float* const here = moved ? scratch.result : reinterpret_cast<float*>(there);
             const Strip strip{stop - t, step, moved ? columns() : to_step};
@@ -234,18 +240,48 @@ struct StripWriter {
         }
     }
 
-    // Makes the runs of `count` tiles from tile t of a line f32, in scratch memory; `step` elements from tile to tile.
-    void widen_runs(const TilePlace& p, int64_t t, int64_t count, int64_t step) const {
+    // Copies the runs of `count` tiles from tile t of a line to scratch memory, as f32, with zeros for absent positions;
+    // `step` elements from tile to tile. Runs that earlier lines of results have read are there already.
+    void copy_runs(const TilePlace& p, int64_t t, int64_t count, int64_t step) {
+        constexpr int last = kFilterAxes - 1;
         const FilterImage& from = params.src;
         const int64_t length = (count - 1) * step + from.run;
-        float* to = scratch.lines;
-        for (int64_t r = 0; r < from.runs; ++r, to += length) {
-            if (scratch.starts[r] == nullptr) continue;
-            const LineRun line = line_run(from, p, r);
-            const int64_t offset = line.offset + line.position * from.strides[kFilterAxes - 1] + t * step;
-            widen(from.type, src + offset * from.item, length, to);
+        const bool kept = from.runs <= kKeptRuns;
+        if (length != copied_length) {
+            for (LineRun& run : copies) run.absent = true;
+        }
+        copied_length = length;
+        uint32_t found = 0, taken = 0;  // runs of this line that are there, and their places, as bits
+        for (int64_t r = 0; kept && r < from.runs; ++r) {
+            const LineRun run = run_at(p, r, t);
+            for (int64_t i = 0; !run.absent && i < from.runs; ++i) {
+                if (copies[i].absent || copies[i].offset != run.offset || copies[i].position != run.position) continue;
+                scratch.starts[r] = scratch.lines + i * length - t * step;
+                found |= 1u << r;
+                taken |= 1u << i;
+                break;
+            }
+        }
+        for (int64_t r = 0; r < from.runs; ++r) {
+            const LineRun run = run_at(p, r, t);
+            if (run.absent || (kept && (found >> r & 1) != 0)) continue;
+            const int64_t i = kept ? __builtin_ctz(~taken) : r;
+            if (kept) {
+                taken |= 1u << i;
+                copies[i] = run;
+            }
+            float* const to = scratch.lines + i * length;
+            widen_run(from, src + (run.offset + run.position * from.channels) * from.item, 0, length,
+                      larger(0, -run.position) * from.channels, (from.size[last] - run.position) * from.channels, to);
             scratch.starts[r] = to - t * step;
         }
+    }
+
+    // Returns run r of a line of tiles, from tile t on.
+    LineRun run_at(const TilePlace& p, int64_t r, int64_t t) const {
+        LineRun run = line_run(params.src, p, r);
+        run.position += t * params.src.step[kFilterAxes - 1];
+        return run;
     }
 
     // Multiplies rows from tile `first` on, whose results belong to `there` in dst.

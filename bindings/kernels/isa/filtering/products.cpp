@@ -264,7 +264,8 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
     const int64_t chunks = ceil_div(all, kFilterChunk);
     const FilterImage image = group->folded ? params.dst : unfolded(params.dst);
     if (params.strips) {
-        StripWriter{params, image, *group, src, dst, panels, bias, scratch}.write(first, count);
+        StripWriter writer{params, image, *group, src, dst, panels, bias, scratch};
+        writer.write(first, count);
         return;
     }
     if (in_place(params))

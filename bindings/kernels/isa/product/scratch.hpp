@@ -28,9 +28,6 @@ inline bool is_vast(const ProductParams& params) {
 constexpr int64_t kStagedRows = 4 * kTileRows;
 constexpr int64_t kStagedColumns = 512;
 
-// Rows of strips that are widened together: the runs of all segments stay near.
-constexpr int64_t kWidenedRows = 8 * kTileRows;
-
 using Target = RunTarget<float>;
 
 // A part of the inner dimension: the address of its elements in the first row, and where its weights begin in a panel.
@@ -168,11 +165,11 @@ inline ProductScratch divide(const ProductParams& params, char* memory) {
     scratch.result = carver.take(larger(results, staged) + kLanes);
     scratch.columns_bias = carver.take(in_place(params) ? kStagedColumns : 0);
     const bool lines = params.dst.gapless && !params.strips;
-    const bool widened = params.strips && params.src.type != ElementType::f32;
-    const int64_t of_runs = params.src.runs * ((kWidenedRows + kTileRows) * params.src.run + kLanes);
-    scratch.lines = carver.take(lines     ? outputs * (params.block * smaller(params.dst.run, kLineRun) + kLanes)
-                                : widened ? of_runs
-                                          : 0);
+    const int64_t row_step = params.src.step[kFilterAxes - 1] * params.src.channels;
+    const int64_t of_run = (params.line_rows + kTileRows) * row_step + params.src.run + kLanes;
+    scratch.lines = carver.take(lines ? outputs * (params.block * smaller(params.dst.run, kLineRun) + kLanes)
+                                : params.line_rows > 0 ? params.src.runs * of_run
+                                                       : 0);
     scratch.rows = carver.take<const float*>(in_place(params) ? (found + kTileRows) * params.src.runs : 0);
     scratch.targets = carver.take<Target>(in_place(params) ? smaller(params.dst.segments, kNearRuns) * found : 0);
     int64_t panels = 1;

@@ -151,8 +151,12 @@ DGO_INLINE void read_as(ElementType, const char* from, int64_t count, Word* to) 
 template <class From>
 DGO_INLINE void widen_run(const FilterImage& image, const char* run, int64_t begin, int64_t end, int64_t low,
                           int64_t high, From* wide) {
-    const int64_t from = larger(begin, low), to = larger(from, smaller(end, high));
-    if (to - from < end - begin) __builtin_memset(wide, 0, static_cast<size_t>(end - begin) * sizeof(From));
+    const int64_t from = smaller(larger(begin, low), end), to = larger(from, smaller(end, high));
+    const auto clear = [&](int64_t first, int64_t stop) {
+        if (first < stop) __builtin_memset(wide + first - begin, 0, static_cast<size_t>(stop - first) * sizeof(From));
+    };
+    clear(begin, from);
+    clear(to, end);
     read_as(image.type, run + from * image.item, to - from, wide + from - begin);
 }
 
