@@ -100,6 +100,8 @@ class Algorithm:
     # kind of the library's op that does the work, and whether this op adds the bias; empty for builtin kernels
     op: str = ""
     op_adds_bias: bool = False
+    # whether the library gets such an op of the problem wrong in tiles
+    misread: Callable[[ConvProblem], bool] = workarounds.is_misread
     # the dtype that builtin kernels multiply in, "s8" of all algorithms on 8-bit integers
     multiplies: str = "f32"
     # the library's op runs on y and x in the layouts that they have; preferred with tune="off"
@@ -200,7 +202,7 @@ class Algorithm:
 
     def _seen(self, problem: ConvProblem, env: Env) -> bool:
         """Whether a reference kernel of the library has run the algorithm for such a problem, or results are wrong."""
-        if self.convolves and workarounds.is_misread(problem, env.isa):
+        if self.convolves and workarounds.in_tiles(problem, env.isa) and self.misread(problem):
             return True
         return bool(env.by_reference) and self.choice(problem) in env.by_reference
 

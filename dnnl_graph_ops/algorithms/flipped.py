@@ -95,6 +95,7 @@ def flipped(algorithm: Algorithm, pays: Condition) -> Algorithm:
         spreads=frozenset(exchanged.get(name, name) for name in algorithm.spreads),
         converts=lambda p, e: algorithm.converts(_turned(p), e),
         fuses=lambda p, e: algorithm.fuses(_turned(p), e),
+        misread=lambda p: algorithm.misread(_turned(p)),
         literal=False,
         tiles_rows=False,
         flips=algorithm,

@@ -19,7 +19,8 @@ from .. import dtypes
 from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
 from ..cost.model import Counts, channels, conversions, fresh, nbytes, packing, padded
 from ..ir.env import Env
-from ..onednn import gradients
+from ..once import answered
+from ..onednn import gradients, workarounds
 from ..program import epilogue as post
 from ..program.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last
@@ -276,6 +277,16 @@ def _wgrad(program: Program, problem: ConvProblem, folding: Folding) -> None:
         program.copy_list(back, target, weights, "unfold weights")
 
 
+def _misread(problem: ConvProblem, folding: Folding) -> bool:
+    """Whether the library gets the Convolution of a box wrong in tiles."""
+    channels_of_y = problem.geometry.y_channels
+    return any(
+        workarounds.wrong_in_tiles(channels_of_y, 1, [b.length for b in box], [b.hop for b in box], box[0].count)
+        for box in product(*folding.axes(problem))
+        if _window(problem, box) is not None
+    )
+
+
 def _rounded(program: Program, problem: ConvProblem, folding: Folding) -> ConvProblem:
     """Returns the problem with x zero-padded to whole strides on folded axes, so that one box has all taps."""
     g = problem.geometry
@@ -367,6 +378,7 @@ def _algorithm(name: str, direction: str, folding: Folding) -> Algorithm:
         fuses=lambda p, e: by_library_without_operands(p, e, "Convolution"),
         op="Convolution" if dgrad else "ConvolutionBackwardWeights",
         op_adds_bias=dgrad,
+        misread=lambda p: dgrad and answered(p.answers, (_misread, folding), lambda: _misread(p, folding)),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ that it computes wrong are computed in f32, or from a padded source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ WIDEN_GRADIENT = Rewrite(
 WIDEN_CONVOLUTION = Rewrite(
     "widen_convolution",
     "a convolution in bf16 or f16 is the one in f32, rounded",
-    ("it is not in f32", "the channels of several taps fill whole tiles, and those of one tap do not"),
+    ("it is not in f32", "tiles hold channels of several taps, or cross from depth to depth"),
 )
 PAD_GRADIENT = Rewrite(
     "pad_gradient",
@@ -310,19 +310,30 @@ _FPROP = {kind for kind, conv in CONV_KINDS.items() if conv.direction == FPROP}
 
 
 def _is_widened_of_tiles(op: NativeOp) -> bool:
-    """Whether a convolution in bf16 or f16 is computed in f32 instead, and rounded, as `splits_tiles` says."""
+    """Whether a convolution in bf16 or f16 is computed in f32 instead, and rounded, as `wrong_in_tiles` says."""
     if op.kind not in _FPROP:
         return False
-    source, weights = op.inputs[:2]
+    (source, weights), y, attrs = op.inputs[:2], op.outputs[0], op.attrs
     unmet = ""
     if source.dtype not in cpu.HALVES:
         unmet = "it is not in f32"
     else:
-        channels = source.shape[-1 if op.attrs.get("data_format", "NXC") == "NXC" else 1]
-        if op.attrs["groups"] != 1 or not splits_tiles(channels, _spatial_of(weights.shape, op)[-1]):
-            unmet = "the channels of several taps fill whole tiles, and those of one tap do not"
+        channels = source.shape[-1 if attrs.get("data_format", "NXC") == "NXC" else 1]
+        kernel, depth = _spatial_of(weights.shape, op), y.shape[_first_axis(op)]
+        if not wrong_in_tiles(channels, attrs["groups"], kernel, attrs["strides"], depth):
+            unmet = "tiles hold channels of several taps, or cross from depth to depth"
     WIDEN_CONVOLUTION.tell(op.name, unmet)
     return not unmet
+
+
+def wrong_in_tiles(channels: int, groups: int, kernel: Sequence[int], strides: Sequence[int], depth: int) -> bool:
+    """Whether the library, computing in tiles, may get a convolution wrong.
+
+    `channels`: those of all groups. `depth`: positions of the result on its first spatial axis.
+    """
+    if groups == 1 and splits_tiles(channels, kernel[-1]):
+        return True
+    return crosses_depths(channels // groups, kernel, strides, depth)
 
 
 def splits_tiles(channels: int, taps: int) -> bool:
@@ -336,13 +347,23 @@ def splits_tiles(channels: int, taps: int) -> bool:
     return taps > 1 and depth > _TILE_DEPTH and depth % _TILE_DEPTH == 0 and channels % _TILE_DEPTH != 0
 
 
-def is_misread(problem: ConvProblem, isa: str) -> bool:
-    """Whether the library gets a problem wrong with this instruction set if it computes it in bf16 or f16 as it is."""
+def crosses_depths(channels: int, kernel: Sequence[int], strides: Sequence[int], depth: int) -> bool:
+    """Whether the library, computing in tiles, may get a 3-D convolution of one tap wrong.
+
+    `channels`: those of x in a group. Seen in oneDNN 3.2 on CPUs with AMX, in bf16: where it copies x first, as strides
+    or channels that fill no whole tiles make it, it copies too little for a block of positions of several depths. One
+    layer of 20 was wrong; 2-D layers, and 3-D ones whose x it reads as it lies, were right.
+    """
+    copied = max(strides) > 1 or (channels > _TILE_DEPTH and channels % _TILE_DEPTH != 0)
+    return len(kernel) == 3 and max(kernel) == 1 and depth > 1 and copied
+
+
+def in_tiles(problem: ConvProblem, isa: str) -> bool:
+    """Whether the library computes a problem in bf16 or f16, and in tiles with this instruction set."""
+    return problem.dtype in cpu.HALVES and "amx" in cpu.native(isa)
+
+
+def is_misread(problem: ConvProblem) -> bool:
+    """Whether the library gets the op of a problem wrong where it computes it `in_tiles`."""
     g = problem.geometry
-    return (
-        problem.direction == FPROP
-        and problem.dtype in cpu.HALVES
-        and g.groups == 1
-        and "amx" in cpu.native(isa)
-        and splits_tiles(g.x_channels, g.kernel[-1])
-    )
+    return problem.direction == FPROP and wrong_in_tiles(g.x_channels, g.groups, g.kernel, g.strides, g.y[0])

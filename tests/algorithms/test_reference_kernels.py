@@ -26,8 +26,9 @@ from dnnl_graph_ops.bench.problem import Problem as Layer
 from dnnl_graph_ops.bench.times import Elsewhere, described
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
-from dnnl_graph_ops.convolution.problem import DGRAD, WGRAD
+from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.cost import fits
+from dnnl_graph_ops.onednn import workarounds
 from dnnl_graph_ops.program.program import Buffer, NativeStep, Place, Program, View
 from dnnl_graph_ops.reports.supported import markdown
 from dnnl_graph_ops.runtime import cpu
@@ -306,3 +307,28 @@ def test_no_bias_nor_post_op_is_left_to_the_library_that_loops_over_them(size, s
     formats = {"data_format": "NCX", "weights_format": "IOX"}
     expected = truth.forward(x, w, b, strides=(stride,) * 2, pads_begin=(1, 1), pads_end=(pads_end,) * 2, **formats)
     assert np.array_equal(net(x), np.abs(expected))
+
+
+@pytest.mark.parametrize(
+    ("ins", "outs", "sizes", "kernel", "strides"),
+    [
+        (16, 24, (20, 20), (3, 3), (1, 1)),
+        (24, 8, (8, 8, 8), (4, 4, 4), (1, 1, 1)),
+        (48, 1, (8, 8, 8), (3, 3, 3), (1, 1, 1)),
+        (48, 12, (5, 4, 4), (2, 2, 2), (4, 4, 4)),
+        (40, 48, (5, 4, 4), (1, 1, 1), (1, 1, 1)),
+    ],
+)
+def test_algorithms_whose_convolutions_are_wrong_in_tiles_are_weighed_in_f32(ins, outs, sizes, kernel, strides):
+    """Else an estimate in bf16 would stand for a run in f32."""
+    layer = Layer("wrong in tiles", 1, ins, outs, sizes, kernel, strides, (0,) * len(sizes))
+    env, weighed = env_of("avx512_core_amx"), set()
+    for direction in (DGRAD, FPROP):
+        problem = described(layer, direction, "NXC", False, "bf16")
+        for algorithm, _ in table.candidates(problem, env):
+            program = Program()
+            lower.build(program, problem, algorithm, env)
+            ops = [op for step in program.steps if isinstance(step, NativeStep) for op in step.ops]
+            assert not any(map(workarounds._is_widened_of_tiles, ops)), algorithm.name
+            weighed.add(algorithm.by_reference(problem, env))
+    assert weighed == {True, False}

@@ -1,4 +1,8 @@
-"""Convolutions in bf16 of which several taps fill whole tiles, and one does not: oneDNN 3.2 gets them wrong in AMX."""
+"""Convolutions in bf16 that oneDNN 3.2 gets wrong in tiles of AMX.
+
+The channels of several taps fill whole tiles, and those of one tap do not; or x of one tap is copied first, and blocks
+of positions cross from depth to depth.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ CASES = [
     (112, (20,), (2,), (4,)),
     (80, (17, 10), (3, 6), (3, 2)),
     (48, (8, 8, 8), (2, 2, 2), (2, 2, 2)),
+    (48, (2, 2, 17), (1, 1, 1), (1, 1, 1)),
+    (64, (5, 2, 17), (1, 1, 1), (2, 1, 1)),
 ]
 BUILDERS = (dgo.ops.convolution, dgo.ops.conv_transpose_backward_data)
 
@@ -44,3 +50,16 @@ def test_exact(builder, channels, sizes, kernel, strides, constant, tune, rng) -
 @pytest.mark.parametrize(("channels", "taps"), [(32, 4), (64, 2), (16, 2), (16, 3), (48, 1), (3, 16), (20, 4)])
 def test_others_stay_in_bf16(channels: int, taps: int) -> None:
     assert not workarounds.splits_tiles(channels, taps)
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "strides", "depth"),
+    [
+        (64, (1, 1, 1), (1, 1, 1), 5),
+        (48, (1, 1), (1, 1), 5),
+        (48, (1, 1, 1), (1, 2, 2), 1),
+        (24, (1, 1, 1), (1, 1, 1), 5),
+    ],
+)
+def test_other_layers_of_one_tap_stay_in_bf16(channels, kernel, strides, depth) -> None:
+    assert not workarounds.crosses_depths(channels, kernel, strides, depth)

@@ -132,7 +132,8 @@ def _splits_tiles_for_the_caller(op) -> bool:
     """The same of convolutions."""
     if op.kind != "Convolution" or op.outputs[0].buffer.place is not Place.OUTPUT:
         return False
-    split = workarounds.splits_tiles(op.inputs[0].shape[-1], op.inputs[1].shape[-1])
+    (x, w), y = op.inputs[:2], op.outputs[0]
+    split = workarounds.wrong_in_tiles(x.shape[-1], 1, w.shape[2:], op.attrs["strides"], y.shape[1])
     workarounds.WIDEN_CONVOLUTION.tell(op.name, "" if split else workarounds.WIDEN_CONVOLUTION.conditions[1])
     return split
 
@@ -141,7 +142,7 @@ def _splits_tiles_for_the_caller(op) -> bool:
 def widened_convolution(d: Draw, unmet: str | None) -> None:
     d.options, d.exact = {"tune": "off"}, 2.0**8
     # a choice avoids such kernels
-    d.forced = [(cpu, "has_tiles", lambda runtime: True), (workarounds, "is_misread", lambda problem, isa: False)]
+    d.forced = [(cpu, "has_tiles", lambda runtime: True), (workarounds, "in_tiles", lambda problem, isa: False)]
     dtype = "bf16"
     if unmet == "it is not in f32":
         dtype = "f32"
@@ -149,11 +150,13 @@ def widened_convolution(d: Draw, unmet: str | None) -> None:
         dtype = "f32"
         d.forced.append((workarounds, "_is_widened_of_tiles", _splits_tiles_for_the_caller))
     rank = d.whole(1, 3)
-    channels, taps = d.pick((16, 4), (48, 2), (24, 4))
+    channels, taps = d.pick((16, 4), (48, 2), (24, 4), (40, 1))
     if unmet == workarounds.WIDEN_CONVOLUTION.conditions[1]:
         channels, taps = d.pick((32, 2), (16, 3), (8, 2))
-    kernel = [*(d.whole(1, 2) for _ in range(rank - 1)), taps]
-    x = d.input((1, *(d.whole(4, 8) for _ in range(rank)), channels), dtype, 1)
+    if taps == 1:
+        rank = 3
+    kernel = [*(d.whole(1, 2) if taps > 1 else 1 for _ in range(rank - 1)), taps]
+    x = d.input((1, *(d.whole(5, 8) for _ in range(rank)), channels), dtype, 1)
     weights = d.input((d.pick(4, 16), channels, *kernel), dtype, 1)
     strides = [d.pick(1, 2, 4) for _ in range(rank)]
     zeros = [0] * rank
