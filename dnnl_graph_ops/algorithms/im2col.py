@@ -19,7 +19,7 @@ from ..symbolic import kernels
 from . import matrices
 from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
-from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, ungrouped
+from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, tiles_factor, ungrouped
 from .views import FROM_CHANNELS_LAST, layer_sizes
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
@@ -216,6 +216,10 @@ def work(problem: ConvProblem, env: Env) -> Counts:
         products = kernels.row_product_work(rows, x_channels * prod(g.kernel), y_channels, env.vectors).products
     elif problem.direction == FPROP and y_channels < env.lanes / 2 and _by_library_in_halves(problem, env):
         products *= _NARROW
+    if problem.direction != DGRAD:
+        sizes = places // prod(g.kernel), prod(g.kernel) * x_channels, y_channels
+        # wgrad sums over positions
+        products *= tiles_factor(problem, env, *(sizes if problem.direction == FPROP else (sizes[2], *sizes[:2])))
     return Counts(
         products=products,
         values=places * x_channels + problem.y.size * across,

@@ -78,6 +78,19 @@ def by_own_code(program: Program, p: Gemm) -> None:
     program.kernel(kernel, [p.a, p.b, *after.views], [p.result], label)
 
 
+# oneDNN 3.2 multiplies matrices of bf16 in tiles if the depth fills one, and there are at most _WIDEST columns for each
+# element of the depth, or so many multiplications; else they take _WITHOUT_TILES times as long
+_TILED_DEPTH, _WIDEST, _TILED, _WITHOUT_TILES = 32, 8, 60e6, 6.0
+
+
+def tiles_factor(problem: ConvProblem, env: Env, rows: int, depth: int, columns: int) -> float:
+    """Returns the cost factor of the library's product (rows, depth) times (depth, columns): 1 if it is in tiles."""
+    if not env.has_tiles or env.compute_dtype(problem.dtype) != "bf16":
+        return 1.0
+    tiled = columns <= _WIDEST * depth or rows * depth * columns >= _TILED
+    return 1.0 if tiled and depth >= _TILED_DEPTH else _WITHOUT_TILES
+
+
 def positions(program: Program, view: View, as_it_is: bool = False) -> View:
     """Returns an activation (N, C, spatial...) as a matrix (N * positions, C): a view if strides allow it, else a copy.
 

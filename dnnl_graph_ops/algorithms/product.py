@@ -13,7 +13,7 @@ from ..strides import channels_last
 from . import matrices
 from .algorithm import NOTHING, by_library_without_operands, expressed
 from .deconvolution import crop, fill_untouched, repeated_bias
-from .matrices import Gemm, Multiply, by_own_code, positions, ungrouped
+from .matrices import Gemm, Multiply, by_own_code, positions, tiles_factor, ungrouped
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -125,11 +125,12 @@ def _spread_axes(program: Program, source: View, x: View, taps: Sequence[int], a
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of one MatMul, and of copying its result to x if several axes have several taps."""
     g = problem.geometry
-    y_channels, _ = channels(problem)
+    y_channels, x_channels = channels(problem)
+    tiles = tiles_factor(problem, env, g.batch * prod(g.y), y_channels, prod(g.kernel) * x_channels)
     # results are copied to x if more than one axis has several positions and several taps
     spread = sum(n > 1 and k > 1 for n, k in zip(g.y, g.kernel, strict=True)) > 1
     return Counts(
-        products=problem.macs,
+        products=problem.macs * tiles,
         values=problem.y.size + problem.x.size,
         runs=problem.macs / max(y_channels, 1),
         weights=problem.w.size,

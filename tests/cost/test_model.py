@@ -155,3 +155,29 @@ def test_steps_of_the_library_count_more_beyond_four_threads() -> None:
     assert shares == sorted(set(shares))
     # of short steps, starting them is what counts
     assert cost.by_library(1e-6, 64) > 5e-6
+
+
+@pytest.mark.parametrize(
+    ("places", "summed", "columns", "tiled"),
+    [(49, 128, 1024, True), (49, 128, 1280, False), (784, 128, 1280, True), (784, 16, 64, False)],
+)
+def test_products_that_the_library_does_not_tile_take_longer(
+    places: int, summed: int, columns: int, tiled: bool
+) -> None:
+    """It takes tiles for at most eight columns an element of the depth, or for many multiplications."""
+    of = {(form.name, form.direction): form for form in table.ALGORITHMS}["im2col", FPROP]
+    layer = Problem("one tap", 1, columns, summed, (places,), (1,), (1,), (0,))
+    tiles, vectors = (
+        of.counts(described(layer, FPROP, "NXC", True, "bf16"), Elsewhere(dgo.engine("cpu"), 1, name=name)).products
+        for name in ("avx512_core_amx", "avx512_core_bf16")
+    )
+    assert (tiles == vectors) == tiled
+    assert tiled or tiles > 4 * vectors
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_the_library_copies_what_one_tap_meets(dtype: str) -> None:
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_amx")
+    layer = Problem("one tap", 4, 8, 8, (128, 128), (1, 1), (2, 2), (0, 0))
+    ranking = [form.name for form, _ in table.candidates(described(layer, FPROP, "NXC", True, dtype), env)]
+    assert ranking.index("im2col") < ranking.index("convolution")
