@@ -6,13 +6,14 @@ A quotient is rounded as QuantizeLinear rounds it: x / scale to the nearest. PyT
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
 from ...errors import UnsupportedError
-from .table import Call, entered
+from .table import Build, Call, entered
 
 _NAMESPACE = "quantized_decomposed"
 _BYTES = ("s8", "u8")
@@ -51,20 +52,15 @@ def _known(call: Call, item: Any, what: str) -> Any:
     return np.asarray(elements)
 
 
-@entered(_NAMESPACE, "quantize_per_tensor", "quantize_per_tensor.tensor", "quantize_per_tensor.tensor2")
-def quantize(call: Call, input: Any, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any, /) -> Any:
-    return _quantized(call, input, scale, zero_point, quant_min, quant_max)
+def _entered(name: str) -> Callable[[Build], Build]:
+    """Enters a function for an op with scales per tensor, known or computed, and per channel."""
+    forms = ("per_tensor", "per_tensor.tensor", "per_tensor.tensor2", "per_channel")
+    return entered(_NAMESPACE, *(f"{name}_{form}" for form in forms))
 
 
-@entered(_NAMESPACE, "quantize_per_channel")
-def quantize_channels(
-    call: Call, input: Any, scales: Any, zero_points: Any, axis: int, quant_min: Any, quant_max: Any, /
-) -> Any:
-    return _quantized(call, input, scales, zero_points, quant_min, quant_max, axis)
-
-
-def _quantized(
-    call: Call, input: Any, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any, axis: int = 0
+@_entered("quantize")
+def quantize(
+    call: Call, input: Any, scale: Any, zero_point: Any, /, quant_min: Any, quant_max: Any, axis: int = 0
 ) -> Any:
     dtype = call.meta.dtype
     scales, points = _parameters(call, scale, zero_point, dtype)
@@ -80,16 +76,7 @@ def _quantized(
     return call.std("QuantizeLinear", floats, scales, points, axis=axis)
 
 
-@entered(_NAMESPACE, "dequantize_per_tensor", "dequantize_per_tensor.tensor", "dequantize_per_tensor.tensor2")
-def dequantize(call: Call, input: Any, scale: Any, zero_point: Any, /) -> Any:
-    return _dequantized(call, input, scale, zero_point)
-
-
-@entered(_NAMESPACE, "dequantize_per_channel")
-def dequantize_channels(call: Call, input: Any, scales: Any, zero_points: Any, axis: int, /) -> Any:
-    return _dequantized(call, input, scales, zero_points, axis)
-
-
-def _dequantized(call: Call, input: Any, scale: Any, zero_point: Any, axis: int = 0) -> Any:
+@_entered("dequantize")
+def dequantize(call: Call, input: Any, scale: Any, zero_point: Any, /, axis: int = 0) -> Any:
     parameters = _parameters(call, scale, zero_point, _label(input))
     return call.cast(call.std("DequantizeLinear", input, *parameters, axis=axis), call.meta.dtype)
