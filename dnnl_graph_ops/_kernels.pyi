@@ -543,10 +543,7 @@ def int8_depthwise(
     src_zero: int,
     dst_dtype: int,
     dst_strides: Sequence[int],
-    dst_scale: float = 1.0,
-    dst_zero: int = 0,
-    dst_low: int = -128,
-    dst_high: int = 255,
+    result: tuple[float, int, int, int] | None = None,
     bias_dtype: int = 0,
     epilogue: Epilogue = ...,
     isa: str = "",
@@ -561,10 +558,7 @@ def int8_depthwise_gather(
     dgrad: bool,
     src_zero: int,
     dst_dtype: int,
-    dst_scale: float = 1.0,
-    dst_zero: int = 0,
-    dst_low: int = -128,
-    dst_high: int = 255,
+    result: tuple[float, int, int, int] | None = None,
     has_bias: bool = False,
     epilogue: Epilogue = ...,
 ) -> Kernel:
@@ -633,10 +627,7 @@ def int8_product(
     dst_strides: Sequence[int],
     src_dtype: int,
     src_zero: int,
-    dst_scale: float = 1.0,
-    dst_zero: int = 0,
-    dst_low: int = -128,
-    dst_high: int = 255,
+    result: tuple[float, int, int, int] | None = None,
     has_points: bool = False,
     bias_dtype: int = 0,
     position: int = 0,
@@ -645,23 +636,17 @@ def int8_product(
     isa: str = "",
     has_scale: bool = False,
     has_zero: bool = False,
-    residual_dtype: int = 0,
-    residual_scale: float = 1.0,
-    residual_zero: int = 0,
-    inner_scale: float = 1.0,
-    inner_zero: int = 0,
-    inner_low: int = 0,
-    inner_high: int = 255,
+    residual: tuple[int, float, int, tuple[float, int, int, int] | None] | None = None,
 ) -> ScratchKernel:
     """run(rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points
     (out_channels)], [sums], [residual], epilogue's..., scratch, dst): dst = scale * scales * sum + bias and the
     epilogue, where sum is exact: the sum of (rows - zero) * (weights - points). scales and bias are f32 for all
     out channels; scale is a factor of all of them; zero, in src's type, takes the place of src_zero; points are
-    zero points of the weights in s32; sums come from int8_sums. A dst of s8 or u8 has quotients by dst_scale,
-    rounded, plus dst_zero, from dst_low to dst_high; a dst of s32 has the sums without scales. position:
-    elements of dst from one position to the next; strides of dst are multiples of it. A residual, laid out as
-    dst, is added before the quotients: (residual - residual_zero) * residual_scale; what it is added to are
-    integers, rounded quotients by inner_scale plus inner_zero, from inner_low to inner_high.
+    zero points of the weights in s32; sums come from int8_sums. result, of a dst of s8 or u8, is (scale, zero,
+    low, high): quotients by scale, rounded, plus zero, from low to high; a dst of s32 has the sums without
+    scales. position: elements of dst from one position to the next; strides of dst are multiples of it.
+    residual is (dtype, scale, zero, result): to integers by its result, (residual - zero) * scale is added
+    before the quotients of dst; the operand is laid out as dst.
     """
 
 def int8_rows(

@@ -56,10 +56,9 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
     of_layer = _in_floats(program, problem, source, target, env) or _in_integers(program, problem, source, target)
     packed, make, by = of_layer
     bias = [] if problem.bias is None else [program.in_a_row(problem.bias)]
-    epilogue, low, high = q.bounded(problem.epilogue, result.dtype)
+    epilogue, integers_of_result = q.bounded(problem.epilogue, result.dtype)
     after = fused(program, epilogue, as_floats(target))
-    scale, zero = q.dst or (1.0, 0)
-    step = make(dst_scale=scale, dst_zero=zero, dst_low=low, dst_high=high, epilogue=after.epilogue)
+    step = make(result=integers_of_result, epilogue=after.epilogue)
     reads = [source, packed, program.constant(q.scales(result.shape[1])), *bias, *after.views]
     program.kernel(step, reads, [target], labelled(MULTIPLY + by, problem.epilogue))
     if target is not result:

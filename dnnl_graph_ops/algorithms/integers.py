@@ -17,7 +17,6 @@ import numpy as np
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, as_floats
-from ..convolution.quantization import Residual
 from ..cost import integers as cost
 from ..cost.model import Counts
 from ..ir.env import Env
@@ -263,17 +262,16 @@ class _Steps:
         for part, description in zip(parts, descriptions, strict=True):
             src, dst = part.read[0], part.result
             at = [stride // item for stride in (src.strides[0], *src.strides[2:])]
-            epilogue, low, high = q.bounded(part.epilogue, dst.dtype)
-            after, residual, added = fused(program, epilogue, as_floats(dst)), q.residual, {}
-            if residual is not None:
-                added = _residual(residual, low, high)
-                reads = [*reads, laid_as(program, residual.view, dst.strides)]
-                low, high = q.bounds_of_sum(dst.dtype)
+            epilogue, integers = q.bounded(part.epilogue, dst.dtype)
+            after, added = fused(program, epilogue, as_floats(dst)), None
+            if q.residual is not None:
+                added = dtypes.CODES[q.residual.view.dtype], *q.residual.of_view, integers
+                reads = [*reads, laid_as(program, q.residual.view, dst.strides)]
+                integers = q.of_sum(dst.dtype)
             kernel = kernels.int8_product(
                 description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
-                *self.read(), *(q.dst or (1.0, 0)), low, high, late,
-                0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1], self.threads, after.epilogue,
-                self.isa, bool(q.scale), bool(q.zero), **added,
+                *self.read(), integers, late, 0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1],
+                self.threads, after.epilogue, self.isa, bool(q.scale), bool(q.zero), added,
             )  # fmt: skip
             scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
             program.kernel(kernel, [src, *reads, *after.views], [scratch, dst], label)
@@ -284,15 +282,6 @@ class _Steps:
 def _is_dense(view: View) -> bool:
     """Whether a channels-last view has no gaps; strides of axes of one position may be anything."""
     return are_alike(view.shape, view.strides, channels_last_strides(view))
-
-
-def _residual(residual: Residual, low: int, high: int) -> dict[str, Any]:
-    """Returns arguments of the kernel; `low`, `high`: bounds of the integers that the residual is added to."""
-    (scale, zero), (inner_scale, inner_zero) = residual.of_view, residual.of_result
-    return {
-        "residual_dtype": dtypes.CODES[residual.view.dtype], "residual_scale": scale, "residual_zero": zero,
-        "inner_scale": inner_scale, "inner_zero": inner_zero, "inner_low": low, "inner_high": high,
-    }  # fmt: skip
 
 
 def append_sums(program: Program, problem: ConvProblem) -> None:

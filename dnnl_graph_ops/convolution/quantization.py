@@ -15,6 +15,8 @@ from ..program.program import Program, View
 Array = np.ndarray[Any, Any]
 Take = Callable[[View], View]
 Partition = Callable[[Program, Take], None]
+# scale, zero point, the lowest and the highest
+Integers = tuple[float, int, int, int]
 
 BOUNDING = schema.kinds("bounds")
 
@@ -88,25 +90,25 @@ class Quantization:
         scales, zeros = (_of_channels(size, some, np.float32).reshape(sides) for some in numbers)
         return scales, zeros
 
-    def bounded(self, epilogue: Epilogue, dtype: str) -> tuple[Epilogue, int, int]:
-        """Returns post-ops without a last ReLU or Clamp, and the lowest and highest integer of a result in `dtype`.
+    def bounded(self, epilogue: Epilogue, dtype: str) -> tuple[Epilogue, Integers | None]:
+        """Returns post-ops without a last ReLU or Clamp, and the integers of a result in `dtype`, None of floats.
 
         Rounding is monotonic, so clamping before or after it gives the same. Of other post-ops all stay, and the
         integers are those of the dtype. A result that a residual is added to has the dtype of `Residual`.
         """
         if self.dst is None:
-            return epilogue, -128, 255
+            return epilogue, None
         # each post-op's result is read inside of the group, so the last post-op reads the one before it
         last = epilogue[-1] if epilogue and epilogue[-1].kind in BOUNDING else None
         of = self.residual
-        low, high = _bounds(self.dst, dtype, last) if of is None else _bounds(of.of_result, of.dtype, last)
-        return epilogue if last is None else epilogue[:-1], low, high
+        result = _bounded(self.dst, dtype, last) if of is None else _bounded(of.of_result, of.dtype, last)
+        return epilogue if last is None else epilogue[:-1], result
 
-    def bounds_of_sum(self, dtype: str) -> tuple[int, int]:
-        """Returns the lowest and highest integer of a result in `dtype` that has a residual."""
+    def of_sum(self, dtype: str) -> Integers:
+        """Returns the integers of a result in `dtype` that has a residual."""
         assert self.dst is not None
         assert self.residual is not None
-        return _bounds(self.dst, dtype, self.residual.bound)
+        return _bounded(self.dst, dtype, self.residual.bound)
 
     def without_residual(self) -> Quantization:
         """Returns the quantization of the layer whose result the residual is added to."""
@@ -121,16 +123,13 @@ class Quantization:
         return replace(self, scale=scale, zero=zero, residual=residual, partition=partition)
 
 
-def _bounds(to: tuple[float, int], dtype: str, op: EpilogueOp | None) -> tuple[int, int]:
-    """Returns the lowest and highest integer of quotients by a scale, with a zero point, after a ReLU or Clamp."""
-    kinds = np.iinfo(dtypes.numpy_dtype(dtype))
-    low, high = int(kinds.min), int(kinds.max)
-    if op is None:
-        return low, high
-    scale, zero = map(np.float32, to)
-    limits = (0.0, np.inf) if op.kind == "ReLU" else (op.attrs["min"], op.attrs["max"])
-    low, high = (int(np.clip(np.rint(np.float32(limit) / scale) + zero, low, high)) for limit in limits)
-    return low, high
+def _bounded(to: tuple[float, int], dtype: str, op: EpilogueOp | None) -> Integers:
+    """Returns the integers that are quotients by a scale, with a zero point, after a ReLU or Clamp or none."""
+    kinds, (scale, zero) = np.iinfo(dtypes.numpy_dtype(dtype)), map(np.float32, to)
+    attrs = {"min": -np.inf} if op is None else op.attrs
+    limits = attrs.get("min", 0.0), attrs.get("max", np.inf)
+    low, high = (int(np.clip(np.rint(np.float32(limit) / scale) + zero, kinds.min, kinds.max)) for limit in limits)
+    return *to, low, high
 
 
 def _of_channels(size: int, values: Sequence[float], dtype: Any) -> Array:

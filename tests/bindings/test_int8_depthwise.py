@@ -46,8 +46,8 @@ def run_layer(case: Case, forward: bool, isa: str, q: Quantization, src: Array, 
     pack.run(weights, *([points] if words else []), packed[GUARD:-GUARD])
     assert (packed[:GUARD] == 7).all() and (packed[-GUARD:] == 7).all()
     kernel = kernels.int8_depthwise(
-        layer, forward, code(q.src), in_all_axes(src), q.src_zero, code(q.dst), in_all_axes(result), q.dst_scale,
-        q.dst_zero, *q.bounds, code("f32") if q.has_bias else 0, isa=isa,
+        layer, forward, code(q.src), in_all_axes(src), q.src_zero, code(q.dst), in_all_axes(result), q.of_result,
+        code("f32") if q.has_bias else 0, isa=isa,
     )  # fmt: skip
     beside = [spread(q.scales, channels, np.float32), *([bias] if q.has_bias else [])]
     kernel.run(src, packed[GUARD:-GUARD], *beside, result)
@@ -162,9 +162,7 @@ def gather_layer(case: Case, forward: bool, q: Quantization, src: Array, weights
     packing, size, *_ = kernels.depthwise_packing(floats, forward)
     packed = np.full(size, np.nan, np.float32)
     packing.run(centred, packed)
-    kernel = kernels.int8_depthwise_gather(
-        problem, forward, q.src_zero, code(q.dst), q.dst_scale, q.dst_zero, *q.bounds, q.has_bias
-    )
+    kernel = kernels.int8_depthwise_gather(problem, forward, q.src_zero, code(q.dst), q.of_result, q.has_bias)
     kernel.run(src, packed, spread(q.scales, channels, np.float32), *([bias] if q.has_bias else []), result)
 
 

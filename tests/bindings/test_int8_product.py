@@ -45,10 +45,9 @@ class Residual(NamedTuple):
     inner_zero: int
     bounds: tuple[int, int]
 
-    def arguments(self) -> dict[str, Any]:
-        values = code({np.dtype(np.int8): "s8", np.dtype(np.uint8): "u8"}[self.array.dtype]), *self[1:5], *self.bounds
-        names = ("residual_dtype", "residual_scale", "residual_zero", "inner_scale", "inner_zero")
-        return dict(zip((*names, "inner_low", "inner_high"), values, strict=True))
+    def argument(self) -> tuple[Any, ...]:
+        dtype = code({np.dtype(np.int8): "s8", np.dtype(np.uint8): "u8"}[self.array.dtype])
+        return dtype, self.scale, self.zero, (self.inner_scale, self.inner_zero, *self.bounds)
 
     def added(self, values: Array) -> Array:
         whole = (
@@ -78,6 +77,10 @@ class Quantization:
     call_scale: float | None = None
     call_zero: bool = False
     residual: Residual | None = None
+
+    @property
+    def of_result(self) -> tuple[float, int, int, int]:
+        return self.dst_scale, self.dst_zero, *self.bounds
 
 
 def random_quantization(rng: np.random.Generator, channels: int) -> Quantization:
@@ -165,10 +168,9 @@ def product(
     array, row_strides = rows
     kernel = kernels.int8_product(
         problem, direction, row_strides, code(dtype), positions(result), code(q.src),
-        0 if q.call_zero else q.src_zero, q.dst_scale, q.dst_zero, *q.bounds, late,
-        code("f32") if q.has_bias else 0, result.shape[-1], threads, isa=isa,
-        has_scale=q.call_scale is not None, has_zero=q.call_zero,
-        **({} if q.residual is None else q.residual.arguments()),
+        0 if q.call_zero else q.src_zero, q.of_result, late, code("f32") if q.has_bias else 0, result.shape[-1],
+        threads, isa=isa, has_scale=q.call_scale is not None, has_zero=q.call_zero,
+        residual=None if q.residual is None else q.residual.argument(),
     )  # fmt: skip
     kernel.run(array, packed, *beside, scratch(kernel), result)
     assert (room[:start] == 7).all() and (room[start + size :] == 7).all()
@@ -440,8 +442,10 @@ def test_refusals_name_the_cause():
         make(dst_dtype=code("s32"), bias_dtype=code("f32"))
     with pytest.raises(errors.InvalidArgumentError, match="bias must be f32"):
         make(bias_dtype=code("bf16"))
-    with pytest.raises(errors.InvalidArgumentError, match="dst_scale must be positive"):
-        make(dst_scale=0.0)
+    with pytest.raises(errors.InvalidArgumentError, match="the scale of results must be positive"):
+        make(result=(0.0, 0, 0, 255))
+    with pytest.raises(errors.InvalidArgumentError, match="the lowest result must be at most the highest"):
+        make(result=(1.0, 0, 9, 8))
     with pytest.raises(errors.InvalidArgumentError, match="position contains 0"):
         make(has_points=True)
 

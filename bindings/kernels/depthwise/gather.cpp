@@ -461,8 +461,7 @@ std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bi
 bool gathers_integers(const DepthwiseProblem& problem) { return choose_path(problem) == Path::channels; }
 
 std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool dgrad, int src_zero, int dst_dtype,
-                                         double dst_scale, int dst_zero, int dst_low, int dst_high, bool has_bias,
-                                         const Epilogue& epilogue) {
+                                         const IntegerResult& result, bool has_bias, const Epilogue& epilogue) {
     constexpr const char* name = "int8_depthwise_gather";
     check_depthwise(name, problem);
     check_number(name, "width", problem.width, 1, 1);
@@ -472,8 +471,7 @@ std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool d
     integers.dst = number_type(dst_dtype);
     if (!is_byte(integers.dst)) float_type(dst_dtype);
     integers.item = item_size(dst_dtype);
-    set_results(name, {problem.dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false}, dst_dtype,
-                has_bias ? kF32 : 0, integers.params);
+    set_results(name, result, dst_dtype, has_bias ? kF32 : 0, integers.params);
     const GatherOptions options{has_bias, kF32, true, epilogue};
     return std::make_shared<GatherKernel>(name, problem, dgrad, options, integers);
 }
@@ -495,8 +493,8 @@ const Declaration kDepthwiseGather[] = {
     {"depthwise_fprop(problem, has_bias=False, bias_dtype=None, packed=False, epilogue=...)", make_gather<false>,
      "diff_dst (n, c, dst_spatial), weights (c, kernel), [bias (c)], epilogue's..., diff_src (n, c, src_spatial)",
      "diff_src = bias + the ordinary convolution of diff_dst; every channel has its own kernel."},
-    {"int8_depthwise_gather(problem, dgrad, src_zero, dst_dtype, dst_scale=1.0, dst_zero=0, dst_low=-128, "
-     "dst_high=255, has_bias=False, epilogue=...)",
+    {"int8_depthwise_gather(problem, dgrad, src_zero, dst_dtype, result=None, has_bias=False, "
+     "epilogue=...)",
      make_int8_gather, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
      "dst = results of the sums of src * weights, as int8_product makes them. The problem is of s8 or u8, channels "
      "last; packed holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24."},

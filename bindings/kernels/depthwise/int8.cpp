@@ -3,6 +3,7 @@
 // Rows of the kernel are mixed, so that an instruction sums up several of them for each channel; what they lack at the
 // edges is src's zero point. All taps of the row read the same mixed positions.
 #include <algorithm>
+#include <array>
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
@@ -33,22 +34,26 @@ const Dot& set_of(const std::string& isa) {
     return dot;
 }
 
-// A phase of both outer axes: its taps, row by row, and where its weights and starts are packed, by the inner phase.
-// `steps` have room for the sources of all rows of dst that are computed together.
+// A phase of both outer axes: its taps, row by row; by the inner phase, where weights and starts are packed, and the mixed
+// position of each tap. `steps` have room for the sources of all rows of dst that are computed together.
 struct OuterPhase {
-    struct Row {
-        Tap taps[2];
-    };
     struct Place {
-        int64_t weights, starts;  // bytes
+        int64_t weights, starts;     // bytes
+        std::vector<int64_t> mixed;  // bytes from the first position
     };
-    std::vector<Row> rows;
+    std::vector<std::array<Tap, 2>> rows;
     int64_t steps;
     std::vector<Place> places;
 };
 
+const LayerSizes& checked(const LayerSizes& sizes) {
+    check_layer(kName, sizes);
+    return sizes;
+}
+
 struct Int8DepthwiseLayout {
     LayerSizes layer;
+    const Dot& dot;
     const DotDepthwise& code;
     TapAxes axes;
     int64_t block, blocks;  // channels of a block
@@ -60,10 +65,11 @@ struct Int8DepthwiseLayout {
     // Kernels of one row mix neighbouring taps in place of rows: copies of the row of src, `apart` positions apart.
     int64_t apart = 0;
     std::vector<std::vector<Tap>> inner;  // [phase of the last axis]: the first tap of each mixed group
+    int64_t base = INT64_MAX, reach = 0;  // sources that an output meets: the first, and how many positions they span
 
-    Int8DepthwiseLayout(const LayerSizes& sizes, bool dgrad, const Dot& dot)
-        : layer(sizes), code(*dot.depthwise), axes(sizes, dgrad), block(kDepthwiseVectors * code.lanes),
-          blocks(ceil_div(sizes.c, block)), step_bytes(block * 4) {
+    Int8DepthwiseLayout(const LayerSizes& sizes, bool dgrad, const std::string& isa)
+        : layer(checked(sizes)), dot(set_of(isa)), code(*dot.depthwise), axes(sizes, dgrad),
+          block(kDepthwiseVectors * code.lanes), blocks(ceil_div(sizes.c, block)), step_bytes(block * 4) {
         const TapAxis &first = axes.outer[0], &second = axes.outer[1];
         inner = axes.inner.taps;
         const bool one_row = first.kernel == 1 && second.kernel == 1 && first.phases == 1 && second.phases == 1;
@@ -75,12 +81,16 @@ struct Int8DepthwiseLayout {
                 inner[0].push_back(axes.inner.taps[0][t]);
             }
         }
+        for (const auto& taps : inner) {
+            for (const Tap& tap : taps) base = std::min(base, tap.base);
+        }
+        for (const auto& taps : inner) {
+            for (const Tap& tap : taps) reach = std::max(reach, tap.base - base + 1);
+        }
         for (int64_t p = 0; p < first.phases * second.phases; ++p) {
             OuterPhase phase{};
             for (const Tap& a : first.taps[static_cast<size_t>(p / second.phases)]) {
-                for (const Tap& b : second.taps[static_cast<size_t>(p % second.phases)]) {
-                    phase.rows.push_back({{a, b}});
-                }
+                for (const Tap& b : second.taps[static_cast<size_t>(p % second.phases)]) phase.rows.push_back({a, b});
             }
             const auto rows = static_cast<int64_t>(phase.rows.size());
             phase.steps = ceil_div(rows, code.rows);
@@ -93,7 +103,10 @@ struct Int8DepthwiseLayout {
                 const int64_t number = static_cast<int64_t>(taps.size()) * phase.steps;
                 const int64_t weights = bytes, size = checked_product(kName, {number, together, blocks, step_bytes});
                 bytes += size + checked_product(kName, {blocks, block, 4});
-                phase.places.push_back({weights, weights + size});
+                phase.places.push_back({weights, weights + size, {}});
+                for (const Tap& tap : taps) {
+                    phase.places.back().mixed.push_back((tap.base - base) * phase.steps * step_bytes);
+                }
             }
             phases.push_back(std::move(phase));
         }
@@ -109,8 +122,8 @@ struct Int8DepthwiseLayout {
 class Int8DepthwisePack final : public Kernel {
 public:
     Int8DepthwisePack(const LayerSizes& sizes, bool dgrad, int dtype, const Dims& strides, int src_dtype, int src_zero,
-                      bool has_points, const Dot& dot)
-        : layout_(sizes, dgrad, dot), strides_(strides), words_(dot.item == 2), has_points_(has_points) {
+                      bool has_points, const std::string& isa)
+        : layout_(sizes, dgrad, isa), strides_(strides), words_(layout_.dot.item == 2), has_points_(has_points) {
         name = "int8_depthwise_pack";
         arity = has_points ? 3 : 2;
         check_list(name, "strides", strides, sizes.kernel.size() + 1, 0, INT64_MAX);
@@ -148,10 +161,10 @@ private:
                 const int64_t mixed = layout_.apart == 0 ? static_cast<int64_t>(phase.rows.size())
                                                          : std::min(rows, layout_.axes.inner.kernel - tap);
                 for (int64_t i = 0; i < mixed; ++i) {
-                    const OuterPhase::Row& row = phase.rows[layout_.apart == 0 ? static_cast<size_t>(i) : 0];
+                    const auto& row = phase.rows[layout_.apart == 0 ? static_cast<size_t>(i) : 0];
                     const int64_t k = layout_.apart == 0 ? tap : tap + i;
-                    const char at = weights[c * strides_[0] + row.taps[0].k * outer[0] + row.taps[1].k * outer[1] +
-                                            k * strides_.back()];
+                    const char at =
+                        weights[c * strides_[0] + row[0].k * outer[0] + row[1].k * outer[1] + k * strides_.back()];
                     int weight = unsigned_ ? static_cast<uint8_t>(at) : static_cast<int8_t>(at);
                     // bytes are signed: Python passes u8 with the zero point 128 only
                     weight -= points != nullptr ? points[c] : unsigned_ && !words_ ? 128 : 0;
@@ -182,16 +195,17 @@ private:
 
 class Int8Depthwise final : public Kernel {
 public:
-    Int8Depthwise(const LayerSizes& sizes, bool dgrad, const Dims& src_strides, int dst_dtype, const Dims& dst_strides,
-                  const IntegerQuantization& how, int bias_dtype, const Epilogue& post_ops, const Dot& dot)
-        : layout_(sizes, dgrad, dot), from_(dgrad ? sizes.src_spatial : sizes.dst_spatial, src_strides),
+    Int8Depthwise(const LayerSizes& sizes, bool dgrad, int src_dtype, const Dims& src_strides, int src_zero,
+                  int dst_dtype, const Dims& dst_strides, const IntegerResult& result, int bias_dtype,
+                  const Epilogue& post_ops, const std::string& isa)
+        : layout_(sizes, dgrad, isa), from_(dgrad ? sizes.src_spatial : sizes.dst_spatial, src_strides),
           to_(dgrad ? sizes.dst_spatial : sizes.src_spatial, dst_strides), epilogue_(post_ops),
           after_(epilogue_.params(sizes.c, {sizes.n, to_.extent(0), to_.extent(1), to_.width()},
                                   {to_.batch, to_.outer[0], to_.outer[1], to_.inner})),
           rows_(to_.rows()), columns_(to_.extent(1)), has_bias_(bias_dtype != 0), type_(number_type(dst_dtype)),
           item_(item_size(dst_dtype)) {
         name = kName;
-        by = code_name(kName, dot.isa, kDepthwiseOutputs, layout_.block);
+        by = code_name(kName, layout_.dot.isa, kDepthwiseOutputs, layout_.block);
         arity = (has_bias_ ? 5 : 4) + epilogue_.operands();
         check_strides(name, "src_strides", sizes, from_.spatial, src_strides);
         check_strides(name, "dst_strides", sizes, to_.spatial, dst_strides);
@@ -199,9 +213,9 @@ public:
             fail(ErrorKind::invalid_argument, name + ": channels must be contiguous");
         }
         if (!is_byte(type_)) float_type(dst_dtype);
-        set_results(name, how, dst_dtype, bias_dtype, params_);
-        filling_ = static_cast<uint8_t>(unsigned_zero(name, how.src_dtype, how.src_zero));
-        flip_ = integer_type(name, "src", how.src_dtype) == ElementType::s8 ? 0x80 : 0;
+        set_results(name, result, dst_dtype, bias_dtype, params_);
+        filling_ = static_cast<uint8_t>(unsigned_zero(name, src_dtype, src_zero));
+        flip_ = integer_type(name, "src", src_dtype) == ElementType::s8 ? 0x80 : 0;
         lay_out();
     }
 
@@ -235,30 +249,12 @@ private:
     // Cuts a phase into sections of outputs, whose mixed positions stay near.
     void lay_out() {
         const TapAxis& inner = layout_.axes.inner;
-        int64_t most_steps = 1, last = 0;
-        bool any = false;
+        int64_t most_steps = 1;
         for (const OuterPhase& phase : layout_.phases) most_steps = std::max(most_steps, phase.steps);
-        for (const auto& taps : layout_.inner) {
-            for (const Tap& tap : taps) {
-                base_ = any ? std::min(base_, tap.base) : tap.base;
-                last = any ? std::max(last, tap.base) : tap.base;
-                any = true;
-            }
-        }
-        reach_ = last - base_ + 1;
         const int64_t each = std::max(kMixedBytes / (most_steps * layout_.step_bytes * inner.advance), kShortest);
         const int64_t outputs = std::max<int64_t>(inner.count(0), 1), number = ceil_div(outputs, each);
         section_ = ceil_div(ceil_div(outputs, number), kDepthwiseOutputs) * kDepthwiseOutputs;
-        for (const OuterPhase& phase : layout_.phases) {
-            taps_.emplace_back();
-            for (const auto& taps : layout_.inner) {
-                taps_.back().emplace_back();
-                for (const Tap& tap : taps) {
-                    taps_.back().back().push_back((tap.base - base_) * phase.steps * layout_.step_bytes);
-                }
-            }
-        }
-        const int64_t positions = (section_ - 1) * inner.advance + reach_;
+        const int64_t positions = (section_ - 1) * inner.advance + layout_.reach;
         mixed_ = each_.add<char>(checked_product(name, {positions, most_steps, layout_.step_bytes}));
         if (layout_.apart > 0) copied_ = each_.add<char>(checked_product(name, {beside(positions), layout_.block}));
         sums_ = each_.add<int32_t>(std::min(section_, kStrip) * layout_.block + kBeyond);
@@ -276,7 +272,7 @@ private:
         const int64_t channels = std::min(layout_.layer.c - first, layout_.block);
         const int64_t at[2] = {row / columns_, row % columns_};
         const OuterPhase& phase = layout_.phase_of(row);
-        const int64_t start = begin * inner.advance + base_;  // the source that is position 0
+        const int64_t start = begin * inner.advance + layout_.base;  // the source that is position 0
         lines.clear();
         const auto add_line = [&](int64_t i, int64_t j) {
             const bool exists = i >= 0 && i < outer[0].sources && j >= 0 && j < outer[1].sources;
@@ -286,29 +282,29 @@ private:
         const auto source = [&](const Tap& tap, int axis) {
             return at[axis] / outer[axis].phases * outer[axis].advance + tap.base;
         };
-        for (const OuterPhase::Row& taps : phase.rows) add_line(source(taps.taps[0], 0), source(taps.taps[1], 1));
+        for (const auto& taps : phase.rows) add_line(source(taps[0], 0), source(taps[1], 1));
         const int64_t together = std::min(layout_.together, rows_ - row);
         for (int64_t j = 1; j <= (together - 1) * layout_.further; ++j) {
-            const OuterPhase::Row& last = phase.rows.back();
-            add_line(source(last.taps[0], 0), source(last.taps[1], 1) + j);
+            add_line(source(phase.rows.back()[0], 0), source(phase.rows.back()[1], 1) + j);
         }
         const int64_t outputs = std::min(section_, inner.count(0) - begin);
-        const int64_t positions = (outputs - 1) * inner.advance + reach_;
-        DepthwiseMix mix{};
-        mix.rows = lines.data();
-        mix.row_count = static_cast<int64_t>(lines.size());
-        mix.pitch = from_.inner;
-        mix.positions = positions;
+        const int64_t positions = (outputs - 1) * inner.advance + layout_.reach;
         const int64_t read = layout_.apart == 0 ? positions : beside(positions);
-        mix.begin = std::clamp<int64_t>(-start, 0, read);
-        mix.end = std::clamp<int64_t>(inner.sources - start, mix.begin, read);
-        mix.readable = layout_.layer.c - first;
-        mix.flip = flip_;
-        mix.filling = filling_;
-        mix.mixed = mixed_.in(memory);
+        const int64_t low = std::clamp<int64_t>(-start, 0, read);
         // fetches the further rows that the next rows of dst need; a single block reads them in order anyway
-        mix.fetched = together * outer[1].advance;
-        mix.ahead = mix.fetched * from_.outer[1];
+        const int64_t fetched = together * outer[1].advance;
+        DepthwiseMix mix{lines.data(),
+                         static_cast<int64_t>(lines.size()),
+                         from_.inner,
+                         positions,
+                         low,
+                         std::clamp<int64_t>(inner.sources - start, low, read),
+                         layout_.layer.c - first,
+                         flip_,
+                         filling_,
+                         fetched,
+                         fetched * from_.outer[1],
+                         mixed_.in(memory)};
         if (layout_.apart > 0) copy_row(mix, lines, copied_.in(memory));
         layout_.code.mix(mix);
         for (int64_t v = 0; v < together; ++v) {
@@ -348,23 +344,14 @@ private:
                    char* memory) const {
         const TapAxis& inner = layout_.axes.inner;
         const OuterPhase::Place& place = phase.places[static_cast<size_t>(p)];
-        const std::vector<int64_t>& taps =
-            taps_[static_cast<size_t>(&phase - layout_.phases.data())][static_cast<size_t>(p)];
-        const int64_t position = phase.steps * layout_.step_bytes;
+        const int64_t position = phase.steps * layout_.step_bytes, advance = inner.advance * position;
+        const auto taps = static_cast<int64_t>(place.mixed.size());
+        const char* const weights = operands[1] + place.weights;
+        const auto* const starts = reinterpret_cast<const int32_t*>(operands[1] + place.starts);
         int32_t* const sums = sums_.in(memory);
-        DepthwiseSum sum{};
-        sum.mixed = mixed_.in(memory) + (q - begin) * inner.advance * position;
-        sum.weights = operands[1] + place.weights +
-                      (v * layout_.blocks + first / layout_.block) * static_cast<int64_t>(taps.size()) * position;
-        sum.taps = taps.data();
-        sum.tap_count = static_cast<int64_t>(taps.size());
-        sum.steps = phase.steps;
-        sum.advance = inner.advance * position;
-        sum.outputs = end - q;
-        sum.channels = channels;
-        sum.start = reinterpret_cast<const int32_t*>(operands[1] + place.starts) + first;
-        sum.sums = sums;
-        layout_.code.sum(sum);
+        layout_.code.sum({mixed_.in(memory) + (q - begin) * advance,
+                          weights + (v * layout_.blocks + first / layout_.block) * taps * position, place.mixed.data(),
+                          taps, phase.steps, advance, end - q, channels, starts + first, sums});
         const int64_t pitch = inner.phases * to_.inner;
         const int64_t i = row / columns_, j = row % columns_ + v;
         const int64_t offset = to_.offset(n, 0, i, j) + (q * inner.phases + p) * to_.inner + first;
@@ -389,9 +376,7 @@ private:
     const int64_t item_;  // bytes of a result
     Int8Params params_;
     uint8_t flip_, filling_;
-    int64_t base_ = 0, reach_ = 1;  // sources that an output meets: the first, and how many positions they span
     int64_t section_ = 0;
-    std::vector<std::vector<std::vector<int64_t>>> taps_;  // bytes of mixed, by the outer phase and the inner one
     double work_ = 0;
     // scratch of a run: arrays that all threads read, and the memory of each thread
     ScratchLayout shared_, each_;
@@ -401,25 +386,7 @@ private:
 };
 
 int64_t packed_size(const LayerSizes& sizes, bool dgrad, const std::string& isa) {
-    check_layer(kName, sizes);
-    return Int8DepthwiseLayout(sizes, dgrad, set_of(isa)).bytes;
-}
-
-std::unique_ptr<Kernel> make_pack(const LayerSizes& sizes, bool dgrad, int dtype, const Dims& strides, int src_dtype,
-                                  int src_zero, bool has_points, const std::string& isa) {
-    check_layer(kName, sizes);
-    return std::make_unique<Int8DepthwisePack>(sizes, dgrad, dtype, strides, src_dtype, src_zero, has_points,
-                                               set_of(isa));
-}
-
-std::unique_ptr<Kernel> make_product(const LayerSizes& sizes, bool dgrad, int src_dtype, const Dims& src_strides,
-                                     int src_zero, int dst_dtype, const Dims& dst_strides, double dst_scale,
-                                     int dst_zero, int dst_low, int dst_high, int bias_dtype, const Epilogue& epilogue,
-                                     const std::string& isa) {
-    check_layer(kName, sizes);
-    const IntegerQuantization how{src_dtype, src_zero, dst_scale, dst_zero, dst_low, dst_high, false};
-    return std::make_unique<Int8Depthwise>(sizes, dgrad, src_strides, dst_dtype, dst_strides, how, bias_dtype, epilogue,
-                                           set_of(isa));
+    return Int8DepthwiseLayout(sizes, dgrad, isa).bytes;
 }
 
 }  // namespace
@@ -429,12 +396,14 @@ const Declaration kInt8Depthwise[] = {
      "Returns the bytes of the packed weights of int8_depthwise."},
     {"int8_depthwise_pack(layer, dgrad, weights_dtype, weights_strides, src_dtype, src_zero, has_points=False, "
      "isa='')",
-     make_pack, "weights (c, kernel), [points (c)], packed",
+     kernel_by<Int8DepthwisePack, LayerSizes, bool, int, Dims, int, int, bool, std::string>,
+     "weights (c, kernel), [points (c)], packed",
      "packed = weights for int8_depthwise. dgrad: for a transposed convolution. points are zero points in s32, for "
      "sets that multiply words; for the other sets the zero point of u8 is 128."},
-    {"int8_depthwise(layer, dgrad, src_dtype, src_strides, src_zero, dst_dtype, dst_strides, dst_scale=1.0, "
-     "dst_zero=0, dst_low=-128, dst_high=255, bias_dtype=0, epilogue=..., isa='')",
-     make_product, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
+    {"int8_depthwise(layer, dgrad, src_dtype, src_strides, src_zero, dst_dtype, dst_strides, "
+     "result=None, bias_dtype=0, epilogue=..., isa='')",
+     kernel_by<Int8Depthwise, LayerSizes, bool, int, Dims, int, int, Dims, IntegerResult, int, Epilogue, std::string>,
+     "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
      "dst = results of the exact sums of (src - src_zero) * weights, as int8_product makes them. Strides: n, c, "
      "spatial; channels are contiguous."},
 };

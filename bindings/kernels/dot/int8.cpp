@@ -71,8 +71,8 @@ public:
         if (integer_.sums && (bias_dtype != 0 || how.has_scale || epilogue_)) {
             fail(ErrorKind::invalid_argument, name + ": sums have no scale, bias or post-ops");
         }
-        set_results(name, how, dst_dtype, bias_dtype, integer_);
-        if (how.residual.dtype != 0) set_residual(how.residual);
+        set_results(name, how.result, dst_dtype, bias_dtype, integer_);
+        if (how.residual) set_residual();
         const int zero = unsigned_zero(name, how.src_dtype, how.src_zero);
         // rows of words have lost their zero points
         integer_.src_zero = dot.item == 1 ? zero : 0;
@@ -84,7 +84,7 @@ public:
             for (TargetGroup& group : arrangement_.groups.groups) group.folded = false;
         }
         arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params_.has_bias ? 1 : 0) +
-                (how.has_points ? 2 : 0) + (how.residual.dtype != 0) + epilogue_.operands();
+                (how.has_points ? 2 : 0) + how.residual.has_value() + epilogue_.operands();
         const DotCode& code = vector_code().dot;
         runs(params_.planes > 1 ? code.int8_filtering : code.int8);
     }
@@ -105,22 +105,20 @@ public:
             all.points = reinterpret_cast<const int32_t*>(*next++);
             all.sums = reinterpret_cast<const int32_t*>(*next++);
         }
-        if (how_.residual.dtype != 0) all.residual = *next++;
+        if (how_.residual) all.residual = *next++;
         all.epilogue = epilogue_.call(next);
         call(all, operands);
     }
 
 private:
-    void set_residual(const Residual& residual) {
-        const ElementType type = integer_type(name, "residual", residual.dtype), to = params_.dst.type;
-        if (epilogue_ || !is_byte(to)) {
+    void set_residual() {
+        const auto& [dtype, scale, zero, inner] = *how_.residual;
+        const bool is_signed = integer_type(name, "residual", dtype) == ElementType::s8;
+        if (epilogue_ || !is_byte(params_.dst.type)) {
             fail(ErrorKind::invalid_argument, name + ": a residual needs a dst of s8 or u8, without post-ops");
         }
-        const Quotient inner = checked_quotient(name, "inner", residual.inner_scale, residual.inner_zero,
-                                                residual.inner_low, residual.inner_high);
-        integer_.residual = {inner, type == ElementType::s8,
-                             static_cast<float>(unsigned_zero(name, residual.dtype, residual.zero)),
-                             static_cast<float>(residual.scale)};
+        integer_.residual = {checked_quotient(name, inner), is_signed,
+                             static_cast<float>(unsigned_zero(name, dtype, zero)), static_cast<float>(scale)};
     }
 
     Int8Params integer_;
@@ -191,19 +189,14 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
 
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,
                                             const Dims& rows_strides, int dst_dtype, const Dims& dst_strides,
-                                            int src_dtype, int src_zero, double dst_scale, int dst_zero, int dst_low,
-                                            int dst_high, bool has_points, int bias_dtype, int64_t position,
-                                            int threads, const Epilogue& epilogue, const std::string& isa,
-                                            bool has_scale, bool has_zero, int residual_dtype, double residual_scale,
-                                            int residual_zero, double inner_scale, int inner_zero, int inner_low,
-                                            int inner_high) {
+                                            int src_dtype, int src_zero, const IntegerResult& result, bool has_points,
+                                            int bias_dtype, int64_t position, int threads, const Epilogue& epilogue,
+                                            const std::string& isa, bool has_scale, bool has_zero,
+                                            const IntegerResidual& residual) {
     const FilterDirection to = filter_direction(direction);
     const FilterSides sides(p, to, src_dtype, rows_strides, dst_dtype, dst_strides, "rows_strides");
     const Joined joined(p, as_floats(sides.src), as_floats(sides.dst));
-    const Residual residual{residual_dtype, residual_scale, residual_zero, inner_scale,
-                            inner_zero,     inner_low,      inner_high};
-    const IntegerQuantization how{src_dtype, src_zero,   dst_scale, dst_zero, dst_low,
-                                  dst_high,  has_points, has_scale, has_zero, residual};
+    const IntegerQuantization how{src_dtype, src_zero, result, has_points, has_scale, has_zero, residual};
     const Dot& dot = int8_sets().of(isa);
     check_tiles(p, dot);
     return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, position, threads, epilogue, dot);
@@ -234,22 +227,19 @@ const Declaration kInt8[] = {
      "packed = weights for int8_product, with the strides of filter_pack; sets that multiply words take tiles of "
      "several results. weights are s8 or u8, points s32. channels: how many in channels of a group the weights have; "
      "the weights of the others, which fill up a position of rows, are zero."},
-    {"int8_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, dst_scale=1.0, "
-     "dst_zero=0, dst_low=-128, dst_high=255, has_points=False, bias_dtype=0, position=0, threads=0, epilogue=..., "
-     "isa='', has_scale=False, has_zero=False, residual_dtype=0, residual_scale=1.0, residual_zero=0, inner_scale=1.0, "
-     "inner_zero=0, inner_low=0, inner_high=255)",
+    {"int8_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, "
+     "result=None, has_points=False, bias_dtype=0, position=0, threads=0, epilogue=..., isa='', "
+     "has_scale=False, has_zero=False, residual=None)",
      make_product,
      "rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points (out_channels)], "
-     "[sums], [residual], epilogue's..., "
-     "scratch, "
-     "dst",
+     "[sums], [residual], epilogue's..., scratch, dst",
      "dst = scale * scales * sum + bias and the epilogue, where sum is exact: the sum of (rows - zero) * (weights - "
      "points). scales and bias are f32 for all out channels; scale is a factor of all of them; zero, in src's type, "
-     "takes the place of src_zero; points are zero points of the weights in s32; sums come from int8_sums. A dst of s8 "
-     "or u8 has quotients by dst_scale, rounded, plus dst_zero, from dst_low to dst_high; a dst of s32 has the sums "
-     "without scales. position: elements of dst from one position to the next; strides of dst are multiples of it. A "
-     "residual, laid out as dst, is added before the quotients: (residual - residual_zero) * residual_scale; what it "
-     "is added to are integers, rounded quotients by inner_scale plus inner_zero, from inner_low to inner_high."},
+     "takes the place of src_zero; points are zero points of the weights in s32; sums come from int8_sums. result, of "
+     "a dst of s8 or u8, is (scale, zero, low, high): quotients by scale, rounded, plus zero, from low to high; a dst "
+     "of s32 has the sums without scales. position: elements of dst from one position to the next; strides of dst are "
+     "multiples of it. residual is (dtype, scale, zero, result): to integers by its result, (residual - zero) * scale "
+     "is added before the quotients of dst; the operand is laid out as dst."},
 };
 
 }  // namespace dgo

@@ -1,33 +1,28 @@
 // Checks types, zero points and scales of 8-bit kernels.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <tuple>
 
 #include "kernels/dot/call.hpp"
 #include "kernels/element_type.hpp"
 
 namespace dgo {
 
-// dst = result + (residual - zero) * scale, for a residual of 8 bits. Before, the result becomes an integer of its own
-// scale: result / inner_scale + inner_zero, rounded, from inner_low to inner_high. dtype 0: no residual.
-struct Residual {
-    int dtype = 0;
-    double scale = 1;
-    int zero = 0;
-    double inner_scale = 1;
-    int inner_zero = 0, inner_low = 0, inner_high = 0;
-};
+// (scale, zero, low, high): integers are result / scale + zero, rounded, from low to high; nothing: those of scale 1.
+using IntegerResult = std::optional<std::tuple<double, int, int, int>>;
+// (dtype, scale, zero, inner): (residual - zero) * scale is added to the result after this became integers by `inner`.
+using IntegerResidual = std::optional<std::tuple<int, double, int, IntegerResult>>;
 
-// dst = result / dst_scale + dst_zero, rounded, from dst_low to dst_high, for a dst of s8 or u8. src_zero is a number of
-// src's type. has_scale, has_zero: an operand of one element multiplies all scales, or takes the place of src_zero.
+// `result`: of a dst of s8 or u8. src_zero is a number of src's type. has_scale, has_zero: an operand of one element
+// multiplies all scales, or takes the place of src_zero.
 struct IntegerQuantization {
     int src_dtype = 0, src_zero = 0;
-    double dst_scale = 1;
-    int dst_zero = 0;
-    int dst_low = -128, dst_high = 255;
+    IntegerResult result = {};
     bool has_points = false;
     bool has_scale = false, has_zero = false;
-    Residual residual = {};
+    IntegerResidual residual = {};
 };
 
 // Returns the element type of s8 or u8; throws for others.
@@ -44,12 +39,11 @@ inline int32_t zero_at(const char* operand, ElementType type) {
 // Returns the zero point of src as an unsigned byte.
 int unsigned_zero(const std::string& kernel, int dtype, int zero);
 
-// Returns a quotient; throws for bounds that exclude each other and an invalid scale of a side, such as "dst".
-Quotient checked_quotient(const std::string& kernel, const std::string& side, double scale, int zero, int low,
-                          int high);
+// Returns a quotient; throws for bounds that exclude each other and an invalid scale.
+Quotient checked_quotient(const std::string& kernel, const IntegerResult& result);
 
 // Sets scale, zero point and bounds of results; throws for invalid ones, and for a bias that is not f32.
-void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,
+void set_results(const std::string& kernel, const IntegerResult& result, int dst_dtype, int bias_dtype,
                  Int8Params& params);
 
 }  // namespace dgo

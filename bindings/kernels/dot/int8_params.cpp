@@ -21,22 +21,22 @@ int unsigned_zero(const std::string& kernel, int dtype, int zero) {
     return zero + shift;
 }
 
-Quotient checked_quotient(const std::string& kernel, const std::string& side, double scale, int zero, int low,
-                          int high) {
-    if (low > high) fail(ErrorKind::invalid_argument, kernel + ": " + side + "_low must be at most " + side + "_high");
+Quotient checked_quotient(const std::string& kernel, const IntegerResult& result) {
+    const auto [scale, zero, low, high] = result.value_or(std::tuple(1.0, 0, -128, 255));
+    if (low > high) fail(ErrorKind::invalid_argument, kernel + ": the lowest result must be at most the highest");
     if (!(scale > 0) || !std::isfinite(static_cast<float>(scale))) {
-        fail(ErrorKind::invalid_argument, kernel + ": " + side + "_scale must be positive and finite");
+        fail(ErrorKind::invalid_argument, kernel + ": the scale of results must be positive and finite");
     }
     return with_rest(quotient_by(static_cast<float>(scale), zero, low, high));
 }
 
-void set_results(const std::string& kernel, const IntegerQuantization& how, int dst_dtype, int bias_dtype,
+void set_results(const std::string& kernel, const IntegerResult& result, int dst_dtype, int bias_dtype,
                  Int8Params& params) {
     if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, kernel + ": bias must be f32");
-    params.quotient = checked_quotient(kernel, "dst", how.dst_scale, how.dst_zero, how.dst_low, how.dst_high);
+    Quotient& quotient = params.quotient = checked_quotient(kernel, result);
     const bool signs = number_type(dst_dtype) == ElementType::s8;
-    params.quotient.low = std::max(how.dst_low, signs ? -128 : 0);
-    params.quotient.high = std::min(how.dst_high, signs ? 127 : 255);
+    quotient.low = std::max(quotient.low, signs ? -128 : 0);
+    quotient.high = std::min(quotient.high, signs ? 127 : 255);
 }
 
 }  // namespace dgo
