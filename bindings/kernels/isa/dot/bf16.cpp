@@ -39,7 +39,7 @@ struct Bf16Finish {
     bool round_rows(ElementType type, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
         return type != ElementType::bf16 || dot.round == nullptr || end - begin < 32 ||
-               dot.round(from, kChunk, targets, rows, begin, end);
+               dot.round(from, kSumsPitch, targets, rows, begin, end);
     }
 
     DGO_INLINE void round(ElementType type, const float* from, int64_t count, char* to) const {

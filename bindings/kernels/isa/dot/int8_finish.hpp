@@ -209,8 +209,8 @@ struct Int8Finish {
             by_division(division, [&](auto by) __attribute__((always_inline)) {
                 by_flag(call.residual != nullptr, [&](auto residual) __attribute__((always_inline)) {
                     by_flag(small_, [&](auto small) __attribute__((always_inline)) {
-                        some.columns_to_bytes<vectors, residual, small, by>(type, from, kChunk, targets, rows, begin,
-                                                                            first + begin, there);
+                        some.columns_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows,
+                                                                            begin, first + begin, there);
                     });
                 });
             });
@@ -219,8 +219,9 @@ struct Int8Finish {
         };
         while (whole && begin + kMostBytes <= end) columns(std::integral_constant<int, kMostByteVectors>{});
         while (whole && begin + kBytesAtOnce <= end) columns(std::integral_constant<int, kByteVectors>{});
+        if (begin == end) return false;
         const char* other = call.residual;
-        visit_targets(targets, rows, begin, end, 1, from, kChunk,
+        visit_targets(targets, rows, begin, end, 1, from, kSumsPitch,
                       [&](const int32_t* row, char* to, int64_t low, int64_t count) __attribute__((always_inline)) {
                           some.scale_and_round<false>(type, row, first + low, count, 0,
                                                       other == nullptr ? nullptr : to + there, to);

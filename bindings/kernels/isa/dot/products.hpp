@@ -14,6 +14,8 @@ namespace {
 // kChunk, kPartBytes: columns and bytes of a panel in one pass. The rows of a block stay in the first cache level; the
 // weights, and the rows and sums of a task, in the second.
 constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024;
+// Elements from one row of sums to the next: rows 1 KB apart would share four sets of the first cache level.
+constexpr int64_t kSumsPitch = kChunk + 16;
 
 // A range of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
 struct DotSpan {
@@ -44,7 +46,7 @@ public:
         finish_.carve(carver);
         columns_start_ = carver.take<Sum>(kChunk);
         // finishing a row may read a panel beyond its end
-        result_ = carver.take<Sum>((parts() > 1 ? params.block : kDotBlockRows) * kChunk + kDotColumns);
+        result_ = carver.take<Sum>((parts() > 1 ? params.block : kDotBlockRows) * kSumsPitch + kDotColumns);
         rows_ = carver.take<DotRows>((groups + 1) * runs);
         targets_ =
             carver.take<DotTarget>(smaller(params.dst.segments, kChunk / params.dst.channels + 2) * params.block);
@@ -210,7 +212,7 @@ private:
             next = smaller((column / image.run + 1) * image.run, stop);
             const int64_t n = column % image.run, until = n + next - column;
             const auto for_each_row = [&](auto visit) __attribute__((always_inline)) {
-                visit_targets(targets + t, end - t, n, until, image.item, result + column - begin, kChunk, visit);
+                visit_targets(targets + t, end - t, n, until, image.item, result + column - begin, kSumsPitch, visit);
             };
             if (has_epilogue_) {
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
@@ -255,7 +257,7 @@ private:
                 for (int64_t t = 0; t < count; t += kDotBlockRows) {
                     const DotRows* rows = rows_ + t / kDotRows * runs;
                     const int64_t rows_end = smaller(t + kDotBlockRows, count);
-                    Sum* result = result_ + (part_count > 1 ? t * kChunk : 0);
+                    Sum* result = result_ + (part_count > 1 ? t * kSumsPitch : 0);
                     int64_t terms = 0;
                     for (int64_t c = column; c < stop; c += kDotColumns) {
                         const int64_t panel = alike ? 0 : (c - column) / kDotColumns;
@@ -269,7 +271,7 @@ private:
                         const Sum* start = part == 0 ? columns_start_ + c - column : to;
                         dot_.product(terms_, terms,
                                      {packed + c / kDotColumns * bytes, unit_bytes(dot_) / 2, unit_bytes(dot_)},
-                                     {start, part == 0 ? 0 : kChunk, to, kChunk}, rows_end - t, stop - c);
+                                     {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch}, rows_end - t, stop - c);
                     }
                     if (part == part_count - 1) write_rows(image, column, stop, t, rows_end, result);
                 }

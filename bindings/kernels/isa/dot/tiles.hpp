@@ -66,10 +66,20 @@ struct AmxTiles : Tiles<Type, AmxTiles<Type, Multiply>> {
         };
         const auto to = [&](int64_t i, int64_t j) { return static_cast<char*>(sums.to) + 16 * i * out + 64 * j; };
         written(terms);
-        _tile_loadd(0, start(0, 0), in);
-        if constexpr (kVectors == 2) _tile_loadd(1, start(0, 1), in);
-        if constexpr (kHalves == 2) _tile_loadd(2, start(1, 0), in);
-        if constexpr (kHalves == 2 && kVectors == 2) _tile_loadd(3, start(1, 1), in);
+        const __m512i first = load_bytes<__m512i>(start(0, 0));
+        const __m512i all = kVectors == 2 ? _mm512_or_si512(first, load_bytes<__m512i>(start(0, 1))) : first;
+        if (in == 0 && _mm512_test_epi32_mask(all, all) == 0) {
+            // a quarter of the time of a short sum is that of loads of one row into all of a tile
+            _tile_zero(0);
+            if constexpr (kVectors == 2) _tile_zero(1);
+            if constexpr (kHalves == 2) _tile_zero(2);
+            if constexpr (kHalves == 2 && kVectors == 2) _tile_zero(3);
+        } else {
+            _tile_loadd(0, start(0, 0), in);
+            if constexpr (kVectors == 2) _tile_loadd(1, start(0, 1), in);
+            if constexpr (kHalves == 2) _tile_loadd(2, start(1, 0), in);
+            if constexpr (kHalves == 2 && kVectors == 2) _tile_loadd(3, start(1, 1), in);
+        }
         for (const DotTerm* term = terms; term != terms + count; ++term) {
             const char *a = term->rows[0].at, *b = panel.at + term->panel;
             const char* below = kHalves == 2 ? term->rows[1].at : nullptr;
