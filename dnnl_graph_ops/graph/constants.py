@@ -30,7 +30,7 @@ def owner_of(array: Array) -> tuple[Any, bool]:
     """Returns the owner of an array's memory, and whether an array of the chain of bases is writable."""
     base: Any = array
     writeable = False
-    while isinstance(base, _LENDING):
+    while type(base) is np.ndarray or isinstance(base, _LENDING):
         if isinstance(base, np.ndarray):
             writeable |= base.flags.writeable
             base = base.base
@@ -67,7 +67,7 @@ class Constant:
     """
 
     __slots__ = (
-        "__weakref__", "_array", "_derived", "_make", "_place", "_weak", "dtype", "shape", "token", "unrounded",
+        "__weakref__", "_array", "_derived", "_make", "_place", "_token", "_weak", "dtype", "shape", "unrounded",
     )  # fmt: skip
 
     def __init__(self, array: Array | None, make: Callable[[], Array] | None = None, like: Meta | None = None) -> None:
@@ -83,7 +83,7 @@ class Constant:
             if make is None or like is None:
                 raise TypeError("a constant needs an array, or a function that computes it")
             self.shape, self.dtype = like
-            self.token: Hashable = self
+            self._token: Hashable = self
             return
         self.shape, self.dtype = array.shape, array.dtype
         self._weak = weakref.ref(array)
@@ -91,12 +91,19 @@ class Constant:
         if isinstance(owner, Piece) and not writeable and array.flags.c_contiguous and array.size:
             start = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
             self._place = owner.file, owner.offset + start, array.nbytes, array.dtype, array.shape
-        # the constant's identity; a constant of few elements is identified by the elements
-        few = array.nbytes <= _FEW_BYTES and not array.dtype.hasobject
-        self.token = (array.dtype.str, array.shape, array.tobytes()) if few else self
+        # a constant of few elements is identified by the elements, once the identity is asked for
+        self._token = None if array.nbytes <= _FEW_BYTES and not array.dtype.hasobject else self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Constant, (self.array,)
+
+    @property
+    def token(self) -> Hashable:
+        """The constant's identity."""
+        if self._token is None:
+            array = self.array
+            self._token = array.dtype.str, array.shape, array.tobytes()
+        return self._token
 
     @property
     def array(self) -> Array:

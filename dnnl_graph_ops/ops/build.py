@@ -79,8 +79,10 @@ def apply(
     spec = schema.OPS[kind]
     where = where or label(spec.builder, name)
     graph = graph or graph_of(operands, where)
-    names = [spec.inputs[min(i, len(spec.inputs) - 1)].name for i in range(len(operands))]
-    values = [as_value(graph, operand, where, slot) for operand, slot in zip(operands, names, strict=True)]
+    values = [
+        operand if isinstance(operand, Value) else as_value(graph, operand, where, _slot(spec, i))
+        for i, operand in enumerate(operands)
+    ]
     wanted = None if dtype is None else dtypes.canonical(dtype)
     values, given = known_now(kind, values, attrs, where)
     kept, metas = _inferred(kind, [value._meta for value in values], given, where, wanted, outputs, lenient)
@@ -88,9 +90,16 @@ def apply(
     return graph._add_node(kind, where, values, kept, metas, slots, name, default_name)
 
 
+def _slot(spec: schema.OpSchema, index: int) -> str:
+    """Returns the name of an input; the variadic slot repeats."""
+    return spec.inputs[min(index, len(spec.inputs) - 1)].name
+
+
 # attributes and outputs by what they follow from; layers of a net are alike
 _results: dict[Hashable, tuple[Mapping[str, Any], Sequence[Meta]]] = {}
 _MOST_RESULTS, _MOST_ITEMS = 1024, 64
+# types whose equal values are written alike
+_PLAIN = frozenset((int, str, bool, type(None)))
 
 
 def _inferred(
@@ -125,11 +134,14 @@ def _key(value: Any) -> Hashable:
     None stands for lists of many items, and for objects other than Python's numbers, strings, lists and tuples.
     """
     kind = type(value)
-    if kind is int or kind is str or kind is bool or value is None:
+    if kind in _PLAIN:
         return kind, value
     if kind is float:
         return kind, repr(value)
     if kind in (list, tuple) and len(value) <= _MOST_ITEMS:
+        types = tuple(map(type, value))
+        if _PLAIN.issuperset(types):
+            return types, tuple(value)
         items = tuple(map(_key, value))
         return None if None in items else items
     return None

@@ -28,7 +28,9 @@ from .common import (
     unify,
 )
 from .registry import resolver
-from .windows import positions, resolve
+from .windows import Window, positions_of, resolve
+
+Windows = list[Window | None]
 
 
 def _parse(attrs: Mapping[str, Any], rank: int, where: str) -> Attributes:
@@ -61,7 +63,10 @@ def _data_rank(where: str, name: str, shape: Dims, attrs: Attributes) -> None:
     need_rank(where, name, shape, 3, 5, f"{attrs.data_format} with 1 to 3 spatial axes")
 
 
-def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "weights") -> tuple[Dims, WeightsShape]:
+def _dst(
+    where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "weights"
+) -> tuple[Dims, WeightsShape, Windows]:
+    """Returns the shape of dst, the weights as read, and the windows on src."""
     _data_rank(where, "src", src, attrs)
     found = _read_weights(where, name, weights, src, attrs)
     channels, taken = channels_of(src, attrs.data_format), found.in_channels
@@ -73,16 +78,21 @@ def _dst(where: str, src: Dims, weights: Dims, attrs: Attributes, name: str = "w
             "OIX is (OC, IC/groups, k...), XIO (k..., IC/groups, OC), IOX (IC/groups, OC, k...), "
             "XOI (k..., OC, IC/groups)"
         )
-    spatial = positions(where, attrs, spatial_of(src, attrs.data_format), found.kernel, "src")
-    return data_shape(src[0], found.out_channels, spatial, attrs.data_format), found
+    windows = _windows(where, attrs, src, found)
+    spatial = positions_of(where, windows, "src")
+    return data_shape(src[0], found.out_channels, spatial, attrs.data_format), found, windows
 
 
-def _geometry(where: str, attrs: Attributes, weights: WeightsShape, src: Dims, dst: Dims) -> Geometry:
+def _windows(where: str, attrs: Attributes, src: Dims, weights: WeightsShape) -> Windows:
+    return resolve(where, attrs, spatial_of(src, attrs.data_format), weights.kernel)
+
+
+def _geometry(where: str, attrs: Attributes, weights: WeightsShape, src: Dims, dst: Dims, windows: Windows) -> Geometry:
     """Returns the equivalent transposed convolution from dst to src; output_padding is the floor's remainder."""
     layout = attrs.data_format
     sizes, found = spatial_of(src, layout), spatial_of(dst, layout)
     begins, ends, padding = [], [], []
-    for axis, (window, count) in enumerate(zip(resolve(where, attrs, sizes, weights.kernel), found, strict=True)):
+    for axis, (window, count) in enumerate(zip(windows, found, strict=True)):
         begin, end, left = attrs.pads_begin[axis], attrs.pads_end[axis], 0
         if window is not None and count is not None:
             begin, end, left = window.begin, window.end, window.room - window.stride * (count - 1)
@@ -110,10 +120,10 @@ def _geometry(where: str, attrs: Attributes, weights: WeightsShape, src: Dims, d
 @resolver("Convolution", parse=_parse)
 def _forward(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Resolved:
     src, weights, *bias = shapes
-    dst, found = _dst(where, src, weights, attrs)
+    dst, found, windows = _dst(where, src, weights, attrs)
     if bias:
         expect(where, "bias", bias[0], (found.out_channels,), f"there are {found.out_channels} output channels")
-    return Resolved(tuple(shapes), found, dst, _geometry(where, attrs, found, src, dst))
+    return Resolved(tuple(shapes), found, dst, _geometry(where, attrs, found, src, dst, windows))
 
 
 def _derived_src(where: str, diff_dst: Dims, kernel: Dims, attrs: Attributes) -> Dims:
@@ -159,14 +169,15 @@ def _backward_data(shapes: Sequence[Dims], attrs: Attributes, where: str) -> Res
     if shape is None:
         spatial = (None,) * (rank - 2) if sizes else _derived_src(where, diff_dst, found.kernel, attrs)
         shape = data_shape(diff_dst[0], found.in_channels, spatial, layout)
+        windows = _windows(where, attrs, shape, found)
     else:
         need_rank(where, "the shape of src", shape, rank, rank)
-        forward, _ = _dst(where, shape, weights, attrs)
+        forward, _, windows = _dst(where, shape, weights, attrs)
         unify(where, f"a convolution of src {text(shape)}", forward, "diff_dst", diff_dst)
         if any(attrs.output_padding):
             derived = _derived_src(where, diff_dst, found.kernel, attrs)
             unify(where, f"src with output_padding = {attrs.output_padding}", derived, "src", spatial_of(shape, layout))
-    return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, shape, diff_dst))
+    return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, shape, diff_dst, windows))
 
 
 @resolver("ConvolutionBackwardWeights", parse=_parse)
@@ -183,9 +194,9 @@ def _backward_weights(shapes: Sequence[Dims], attrs: Attributes, where: str) -> 
         per_group = None if channels is None else channels // max(attrs.groups, 1)
         kernel = (None,) * (rank - 2) if sizes else _derived_kernel(where, src, diff_dst, attrs)
         shape = join_weights(per_group, channels_of(diff_dst, layout), kernel, attrs.weights_format)
-    forward, found = _dst(where, src, shape, attrs, "weights_shape")
+    forward, found, windows = _dst(where, src, shape, attrs, "weights_shape")
     unify(where, f"a convolution with weights {text(shape)}", forward, "diff_dst", diff_dst)
-    return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, src, diff_dst))
+    return Resolved(tuple(shapes), found, shape, _geometry(where, attrs, found, src, diff_dst, windows))
 
 
 def _derived_kernel(where: str, src: Dims, diff_dst: Dims, attrs: Attributes) -> Dims:

@@ -81,8 +81,13 @@ def positions(
 
     floor or ceil of (size + pads - dilated kernel) / stride, plus 1.
     """
+    return positions_of(where, resolve(where, attrs, sizes, kernel, crops=crops), src, ceil=ceil)
+
+
+def positions_of(where: str, windows: Sequence[Window | None], src: str, *, ceil: bool = False) -> Shape:
+    """Returns the number of positions of each window; None where the window is."""
     result: list[Dim] = []
-    for axis, window in enumerate(resolve(where, attrs, sizes, kernel, crops=crops)):
+    for axis, window in enumerate(windows):
         if window is None:
             result.append(None)
             continue

@@ -15,7 +15,7 @@ from ...runtime.engines import Engine
 from ...words import counted
 from ..reading.budget import Budget
 from ..reading.deferred import constant_of
-from ..reading.faults import FAULTS, fault, refusal
+from ..reading.faults import FAULTS, fault, quietly, refusal
 from ..reading.input_shapes import InputShapes
 from ..reading.node import Array, Body, OnnxNode, Tensor, tensor_of, tensors_of
 from ..reading.records import Kept
@@ -119,8 +119,9 @@ def survey(model_or_path: Any) -> Survey:
 
 def _builder(model: Model, engine: Engine | None) -> _Builder:
     builder = _Builder(model, engine)
-    for node in model.nodes:
-        builder.add(node)
+    with quietly():
+        for node in model.nodes:
+            builder.add(node)
     return builder
 
 
@@ -200,10 +201,11 @@ class _Builder:
             # axes of size 1, as in ONNX Runtime; onnx infers no axes
             node = replace(node, inputs=node.inputs[:1])
         for name in node.reads:
-            self._write(name)
-        vague = [self.tensors[name] for name in node.reads if self.tensors[name].is_stated]
+            if self.tensors[name].parts is not None:
+                self._write(name)
+        vague = [tensor for tensor in map(self.tensors.__getitem__, node.reads) if tensor.is_stated]
         # tensors of the rest have no time
-        if any(self.times.get(name) == _LAST for name in node.reads):
+        if _LAST in map(self.times.get, node.reads):
             return self._put_off(node)
         if not node.bodies and control(node) is None and all(item.code in DTYPES for item in vague):
             if any(item.shape is None for item in vague):
@@ -223,7 +225,8 @@ class _Builder:
         number = (self._time(node) + 1) // 2
         part, known = self._part(number), self.known[number]
         for name in node.reads:
-            self._bring(name, number)
+            if name not in known:
+                self._bring(name, number)
         count = len(part.graph.nodes)
         found = built(part.graph, node, known, self.budget)
         if any(node.outputs[len(found) :]):

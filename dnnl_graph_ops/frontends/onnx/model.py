@@ -257,6 +257,10 @@ def _text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "replace")
 
 
+def _texts(names: Iterable[str | bytes]) -> tuple[str, ...]:
+    return tuple([name if isinstance(name, str) else _text(name) for name in names])
+
+
 def _domain(name: str | bytes) -> str:
     """Returns the canonical domain; standard operators have two names for it."""
     text = _text(name)
@@ -395,7 +399,7 @@ def _nodes(onnx: Any, nodes: Iterable[Any], opsets: Mapping[str, int], folder: P
 
 def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: Path | None) -> OnnxNode:
     kind, domain = _text(node.op_type), _domain(node.domain)
-    inputs, outputs = tuple(map(_text, node.input)), tuple(map(_text, node.output))
+    inputs, outputs = _texts(node.input), _texts(node.output)
     name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
     opset = opsets.get(domain, opsets[""])
     if (domain, kind) in _SINCE_OPSET_21:
@@ -408,7 +412,7 @@ def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: P
 def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
     """Returns the function of a FunctionProto; domains without an opset import have the model's."""
     identity = _domain(function.domain), _text(function.name), _text(function.overload)
-    inputs, outputs = tuple(map(_text, function.input)), tuple(map(_text, function.output))
+    inputs, outputs = _texts(function.input), _texts(function.output)
     read = Function(identity, inputs, outputs, {}, ())
     own = {**opsets, **_opsets(function.opset_import)}
     return replace(

@@ -39,7 +39,7 @@ def fate_of(nodes: Sequence[Node], found: Sequence[Tensor]) -> Fate:
             return Fate(one.by)
     if late or any(item.unknown is not None for item in found):
         return Fate.SIZES
-    return Fate.KNOWN if all(item.array is not None for item in found) else Fate.GRAPH
+    return Fate.KNOWN if all(item.numbers is not None for item in found) else Fate.GRAPH
 
 
 @dataclass(frozen=True)

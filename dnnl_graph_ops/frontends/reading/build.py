@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ... import dtypes
 from ...errors import UnsupportedError
 from ...graph import Graph
@@ -19,23 +17,21 @@ from .table import RULES, check
 
 
 def ruled(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> tuple[Tensor, ...]:
-    """Returns the results of a standard node, built by its rule.
+    """Returns the results of a standard node, built by its rule. Callers keep NumPy from warning: `quietly`.
 
     Raises:
         UnsupportedError: no rule builds the node; ops appended before the error stay in the graph.
     """
-    # a model's constants may overflow: results that are not finite show it
-    with np.errstate(all="ignore"):
-        if (known_now := fold(node, known, budget)) is not None:
-            return (known_now,)
-        problems = check(node)
-        if problems:
-            raise UnsupportedError("\n  ".join(problems))
-        for tensor in (known[name] for name in node.inputs if name):
-            if tensor.value is None and tensor.dtype not in dtypes.CODES:
-                raise UnsupportedError(f"{node.where}: {tensor.dtype} data; {REMEDY}")
-        made = RULES[node.op_type].build(step_of(graph, node, known, budget))
-        return tuple(map(tensor_of, made if isinstance(made, tuple) else (made,)))
+    if (known_now := fold(node, known, budget)) is not None:
+        return (known_now,)
+    problems = check(node)
+    if problems:
+        raise UnsupportedError("\n  ".join(problems))
+    for name in node.inputs:
+        if name and (tensor := known[name]).value is None and tensor.dtype not in dtypes.CODES:
+            raise UnsupportedError(f"{node.where}: {tensor.dtype} data; {REMEDY}")
+    made = RULES[node.op_type].build(step_of(graph, node, known, budget))
+    return tuple(map(tensor_of, made)) if isinstance(made, tuple) else (tensor_of(made),)
 
 
 def step_of(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budget) -> Step:

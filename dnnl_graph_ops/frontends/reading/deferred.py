@@ -13,7 +13,7 @@ from ...shapes import Meta
 from ...words import counted
 from . import records
 from .budget import Budget
-from .faults import FAULTS, REMEDY, fault
+from .faults import FAULTS, REMEDY, fault, quietly
 from .node import Array, OnnxNode, Tensor, tensors_of
 from .section import Section, section_of
 
@@ -81,14 +81,15 @@ class Late(Section):
         graph, budget = Scratch(), Budget(0, self.budget)
         known = tensors_of({**self.arrays, **dict(zip(self.inputs, values, strict=True))})
         results: Sequence[Tensor] = ()
-        for node in self.nodes:
-            try:
-                results = hooks.call("built", graph, node, known, budget)
-            except Error:
-                raise
-            except FAULTS as error:
-                raise fault(node, error) from None
-            known.update((name, item) for name, item in zip(node.outputs, results, strict=False) if name)
+        with quietly():
+            for node in self.nodes:
+                try:
+                    results = hooks.call("built", graph, node, known, budget)
+                except Error:
+                    raise
+                except FAULTS as error:
+                    raise fault(node, error) from None
+                known.update((name, item) for name, item in zip(node.outputs, results, strict=False) if name)
         return [graph.constant(item.numbers) if item.value is None else item.value for item in results]
 
 

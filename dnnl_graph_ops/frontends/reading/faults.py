@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ...graph.json_format import MAX_NDIM, MAX_TENSOR_BYTES
 from ...words import counted
@@ -14,6 +16,11 @@ REMEDY = "there are no ops on it; export the model in float32"
 _SHOWN = 50
 # errors that a model's constants may cause
 FAULTS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+
+
+def quietly() -> np.errstate:
+    """Returns the context in which nodes are built: a model's constants may overflow, as infinite results show."""
+    return np.errstate(all="ignore")
 
 
 class NeedsSizes(UnsupportedError):

@@ -78,7 +78,8 @@ class OnnxNode:
     @once
     def reads(self) -> tuple[str, ...]:
         """Names of the tensors that the node reads, those of its subgraphs included."""
-        return tuple(filter(None, (*self.inputs, *(name for body in self.bodies.values() for name in body.free))))
+        free = [name for body in self.bodies.values() for name in body.free]
+        return tuple(filter(None, (*self.inputs, *free)))
 
 
 @dataclass(eq=False, slots=True)

@@ -164,22 +164,24 @@ class Step:
 
     def op(self, kind: str, *operands: Operand, dtype: str | None = None, **attrs: Any) -> Value:
         """Appends an op; a node's first op has the name of the node's output."""
-        slots = schema.OPS[kind].inputs
+        spec, where = schema.OPS[kind], self.where
+        last = len(spec.inputs) - 1
         for i, operand in enumerate(operands):
-            slot, given = slots[min(i, len(slots) - 1)], dtypes.canonical(operand.dtype)
+            slot, is_value = spec.inputs[i if i < last else last], isinstance(operand, Value)
+            given = operand.dtype if is_value else dtypes.canonical(operand.dtype)
             if slot.dtypes and given not in slot.dtypes:
-                raise UnsupportedError(f"{self.where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}")
-            if not isinstance(operand, Value):
+                raise UnsupportedError(f"{where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}")
+            if not is_value:
                 self.spend(operand)
         outputs = apply(
             kind,
             operands,
             {name: value for name, value in attrs.items() if value is not None},
             graph=self.graph,
-            where=self.where,
+            where=where,
             default_name=self._name(),
             dtype=dtype,
-            outputs=1 if len(schema.OPS[kind].outputs) > 1 else None,
+            outputs=1 if len(spec.outputs) > 1 else None,
         )
         return self._checked(outputs[0])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import InvalidArgumentError
+from ...once import once
 from ...shapes import Meta
 from .node import OnnxNode
 from .step import Result, Step
@@ -49,7 +50,7 @@ class Rule:
     # shapes of the outputs of a deferred node, if `build` needs sizes
     late: Callable[[Step], Meta | list[Meta]] | None = None
 
-    @property
+    @once
     def defaults(self) -> dict[str, Any]:
         return {name: attr.default for name, attr in self.attrs.items()}
 

@@ -13,7 +13,7 @@ from ...graph.constants import Constant, Meta
 from ..reading.budget import Budget
 from ..reading.build import undoing
 from ..reading.deferred import Scratch, deferred
-from ..reading.faults import FAULTS
+from ..reading.faults import FAULTS, quietly
 from ..reading.node import Array, OnnxNode, Tensor, tensor_of
 from . import elementwise, host, layers, quantization  # noqa: F401  (fill the table)
 from .call import Call
@@ -40,7 +40,7 @@ def _built(graph: Graph, node: OnnxNode, known: dict[str, Tensor], budget: Budge
         return (number(call),)
     undo = undoing(graph, known)
     try:
-        with np.errstate(all="ignore"):
+        with quietly():
             return _ruled(call)
     except (Error, *FAULTS) as error:
         why = error

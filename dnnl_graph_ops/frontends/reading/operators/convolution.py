@@ -67,6 +67,10 @@ def _window(step: Step, rank: int) -> dict[str, Any]:
     }
 
 
+def _is_constant(operand: Operand) -> bool:
+    return isinstance(operand, Value) and operand.constant is not None
+
+
 # from and up to this number of one-channel images, they are convolved as channels of one image
 _FILTERED = range(8, 4097)
 
@@ -83,14 +87,14 @@ def _open(channels: Callable[[Step], int | None]) -> Callable[[Step], Meta]:
 
 @rule("Conv", inputs=(2, 3), late=_open(lambda step: step.meta(1).shape[0]), group=integer(1), **_WINDOW)
 def conv(step: Step) -> Value:
-    operands: list[Operand] = [step.value(i) for i in range(3) if step.has(i)]
-    src, weights = step.value(0), step.value(1)
+    values = [step.value(i) for i in range(3) if step.has(i)]
+    operands: list[Operand] = [*values]
+    src, weights = values[:2]
     rank, groups = _spatial_rank(step, src), step.attr("group")
     _check_kernel(step, weights)
     images = src.shape[0]
     alone = None not in src.shape and src.shape[1] == weights.shape[0] == weights.shape[1] == 1
-    known = all(isinstance(one, Value) and one.constant is not None for one in operands[1:])
-    if images is not None and images in _FILTERED and alone and known:
+    if images is not None and images in _FILTERED and alone and all(_is_constant(one) for one in operands[1:]):
         # one filter for many images, as in upfirdn: a depthwise convolution
         groups = images
         operands = [step.reshape(src, (1, images, *src.shape[2:]))]
