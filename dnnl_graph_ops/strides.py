@@ -17,9 +17,12 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     """The number of elements that a strided tensor spans, gaps included."""
-    if any(size == 0 for size in shape):
+    if 0 in shape:
         return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    last = 0
+    for size, stride in zip(shape, strides, strict=True):
+        last += (size - 1) * stride
+    return 1 + last
 
 
 def are_alike(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:

@@ -229,7 +229,7 @@ class Algorithm:
             prices, slower, turned = self._fitted(problem, env)
             factor *= turned
         spent = factor * cost.estimate(counts, prices, env.threads, slower)
-        if self.ops(problem) and not self.converts(problem, env):
+        if self.op and not self.converts(problem, env):
             spent = cost.by_library(spent, env.threads)
         return spent + cost.functions(problem, env, by)
 

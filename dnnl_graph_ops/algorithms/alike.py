@@ -69,7 +69,7 @@ def _described(problem: ConvProblem) -> tuple[list[Buffer], Hashable]:
         b = view.buffer
         return (
             numbers.setdefault(b, len(numbers)),
-            b.place.value,
+            b.place._value_,
             b.dtype,
             b.elements,
             view.shape,

@@ -52,12 +52,16 @@ _WORTH = 0.05
 _MOST = 4096  # rankings in the cache
 
 _rankings: dict[Hashable, Ranked] = {}
+# the cache key of a view; of an operand of a post-op with the result's shape
+Lies = Callable[[View, Ints | None], Hashable]
 
 
 def ranked(problem: ConvProblem, env: Env) -> Ranked:
     """Returns the usable algorithms with their estimated seconds, the best first."""
-    layer = _described(problem)
-    key = layer, _finish(problem), env, table.ALGORITHMS, env.by_reference
+    # where sizes are fixed, `layouts` say how views lie
+    lies = _lies if env.varies else _held
+    layer = _described(problem, lies)
+    key = layer, _finish(problem, lies), env, table.ALGORITHMS, env.by_reference
     if not env.varies:
         views = (problem.y, problem.x, *post.views(problem.epilogue))
         layouts = tuple((view.shape, view.strides, view.offset) for view in views)
@@ -179,7 +183,12 @@ def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranke
     most = max(_ALIKE * seconds, fair)
     alike = (item for item in ranking if item[1] <= most)
     first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
-    return sorted(ranking, key=lambda item: item is not first)
+    return _led_by(first, ranking)
+
+
+def _led_by(first: tuple[Algorithm, float], ranking: Ranked) -> Ranked:
+    """Returns the ranking with one of its items in front."""
+    return ranking if ranking[0] is first else [first, *(item for item in ranking if item is not first)]
 
 
 def _rounding_less(ranking: Ranked) -> Ranked:
@@ -187,8 +196,8 @@ def _rounding_less(ranking: Ranked) -> Ranked:
     best, seconds = ranking[0]
     if not best.of_precision:
         return ranking
-    first = next((a for a, other in ranking if not a.of_precision and seconds > (1 - _WORTH) * other), best)
-    return sorted(ranking, key=lambda item: item[0] is not first)
+    less = (item for item in ranking if not item[0].of_precision and seconds > (1 - _WORTH) * item[1])
+    return _led_by(next(less, ranking[0]), ranking)
 
 
 def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
@@ -202,8 +211,7 @@ def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
         return (item[0].work(problem, env).weights - weights) * dtypes.itemsize("f32") > _GROWN
 
     near = (item for item in ranking if item[1] * (1 - _SAVED) <= ranking[0][1])
-    first = next((item for item in near if not grows(item)), ranking[0])
-    return sorted(ranking, key=lambda item: item is not first)
+    return _led_by(next((item for item in near if not grows(item)), ranking[0]), ranking)
 
 
 def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
@@ -222,32 +230,37 @@ def _is_long_and_narrow(problem: ConvProblem) -> bool:
     return g.rank == 1 and g.x[0] >= _LONG and min(g.y_channels, g.x_channels) <= _NARROW
 
 
-def _described(problem: ConvProblem) -> Hashable:
+def _described(problem: ConvProblem, lies: Lies) -> Hashable:
     """Returns a cache key: every property of a layer that affects rankings, but batch, spatial sizes and `_finish`."""
     g, weights = problem.geometry, problem.w
     return (
         problem.direction, g.y_channels, g.x_channels, g.groups, g.kernel, g.strides, g.dilations, g.pads_begin,
-        g.pads_end, g.output_padding, _lies(problem.y), _lies(problem.x), weights.dtype, weights.shape,
+        g.pads_end, g.output_padding, lies(problem.y, None), lies(problem.x, None), weights.dtype, weights.shape,
         weights.strides, weights.is_constant, problem.narrowed and filtering.taps_are_even(problem),
         integers.key(problem),
     )  # fmt: skip
 
 
-def _finish(problem: ConvProblem) -> Hashable:
+def _finish(problem: ConvProblem, lies: Lies) -> Hashable:
     """Returns a cache key of the bias and the post-ops."""
     bias, spatial = problem.bias, problem.result.shape
-    operands = (tuple(o if isinstance(o, int) else _lies(o, spatial) for o in op.operands) for op in problem.epilogue)
+    operands = (tuple(o if isinstance(o, int) else lies(o, spatial) for o in op.operands) for op in problem.epilogue)
     kinds = ((op.kind, repr(sorted(op.attrs.items()))) for op in problem.epilogue)
     return bias is not None and bias.dtype, *zip(kinds, operands, strict=True)
 
 
-def _lies(view: View, along: Ints | None = None) -> Hashable:
+def _held(view: View, along: Ints | None) -> tuple[str, str]:
+    """Returns a cache key of an activation's dtype and kind of buffer."""
+    return view.buffer.dtype, view.buffer.place._value_
+
+
+def _lies(view: View, along: Ints | None) -> Hashable:
     """Returns a cache key of an activation's dtype, kind of buffer and memory order.
 
     `along`: the result's shape, if the view is an operand of a post-op; the key then says on which axes it broadcasts.
     """
     spread = () if along is None else tuple(n == m for n, m in zip(view.shape, along, strict=False))
-    return view.dtype, view.buffer.place.value, order_of(view), is_dense(view), spread
+    return *_held(view, along), order_of(view), is_dense(view), spread
 
 
 def _resized(problem: ConvProblem, batch: int, sizes: Ints) -> ConvProblem:

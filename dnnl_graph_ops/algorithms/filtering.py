@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
 from ..cost.model import Counts, of_kernel
 from ..ir.env import Env
 from ..once import answered
 from ..program import epilogue as post
 from ..program.elementwise import fused
-from ..program.program import Facts, Program, View, array_of, has_data
+from ..program.program import Facts, Ints, Program, View, array_of, has_data
 from ..symbolic import kernels, plain
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import (
@@ -99,7 +99,10 @@ def rounds_little(problem: ConvProblem) -> bool:
 
 def filter_problem(problem: ConvProblem, tile: tuple[int, ...], any_size: bool = False) -> Any:
     """Returns the geometry as builtin kernels take it; `any_size`: the packing of weights must not depend on sizes."""
-    g = problem.geometry
+    return _described(problem.geometry, tile, any_size)
+
+
+def _described(g: Sizes, tile: tuple[int, ...], any_size: bool = False) -> Any:
     return kernels.FilterProblem(
         g.batch, g.y_channels, g.x_channels, list(g.y), list(g.x), list(g.kernel), list(g.strides),
         list(g.pads_begin), list(tile), list(g.dilations), g.groups, any_size,
@@ -148,7 +151,16 @@ def taken(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
 
 def _first(problem: ConvProblem, tile: tuple[int, ...]) -> Any:
     """Returns the description of a layer's first part."""
-    return answered(problem.answers, (_first, tile), lambda: filter_problem(next(parts(problem, tile)), tile))
+    return answered(problem.answers, (_first, tile), lambda: _described(_first_sizes(problem, tile), tile))
+
+
+def _first_sizes(problem: ConvProblem, tile: tuple[int, ...]) -> Sizes:
+    """Returns the sizes of a layer's first part."""
+    g = problem.geometry
+    for axis, step in enumerate(_residues(problem, tile)):
+        if step > 1:
+            g, _ = _part_sizes(g, problem.direction, axis, 0)
+    return g
 
 
 def _parts_fit(problem: ConvProblem) -> bool:
@@ -187,31 +199,39 @@ def _part(problem: ConvProblem, axis: int, residue: int) -> ConvProblem:
     The positions that these results read are equal modulo d, too, so that the layer has no dilation on the axis.
     """
     g, at = problem.geometry, axis + 2
-    d, pad = g.dilations[axis], g.pads_begin[axis]
-    dgrad = problem.direction == DGRAD
-    shift, other = divmod(residue + (pad if dgrad else -pad), d)
-    starts = {"y": other if dgrad else residue, "x": residue if dgrad else other}
-    views = {name: getattr(problem, name) for name in starts}
+    d = g.dilations[axis]
+    part, starts = _part_sizes(g, problem.direction, axis, residue)
     views = {
-        name: view.narrow(at, starts[name], -(-(view.shape[at] - starts[name]) // d), d) for name, view in views.items()
+        name: getattr(problem, name).narrow(at, start, getattr(part, name)[axis], d) for name, start in starts.items()
     }
     size = problem.result.shape[at]
 
     def operand(view: View) -> View:
         return view.narrow(at, residue, -(-(size - residue) // d), d) if view.ndim > at and view.shape[at] > 1 else view
 
-    y, x = (views[name].shape[at] for name in ("y", "x"))
+    epilogue = post.map_views(problem.epilogue, operand)
+    return replace(problem, geometry=part, epilogue=epilogue, **views)
+
+
+def _part_sizes(g: Sizes, direction: str, axis: int, residue: int) -> tuple[Sizes, dict[str, int]]:
+    """Returns the sizes of `_part`, and where its y and x begin on the axis."""
+    d, pad = g.dilations[axis], g.pads_begin[axis]
+    dgrad = direction == DGRAD
+    shift, other = divmod(residue + (pad if dgrad else -pad), d)
+    starts = {"y": other if dgrad else residue, "x": residue if dgrad else other}
+    y, x = (-(-(getattr(g, name)[axis] - start) // d) for name, start in starts.items())
     begin = shift if dgrad else -shift
     end = y + g.kernel[axis] - 1 - begin - x
-    changes = {
-        "y": y, "x": x, "dilations": 1, "pads_begin": begin, "pads_end": max(end, 0),
-        "output_padding": max(-end, 0),
-    }  # fmt: skip
-    lists: dict[str, Any] = {
-        name: (*getattr(g, name)[:axis], value, *getattr(g, name)[axis + 1 :]) for name, value in changes.items()
-    }
-    epilogue = post.map_views(problem.epilogue, operand)
-    return replace(problem, geometry=replace(g, **lists), epilogue=epilogue, **views)
+
+    def changed(values: Ints, value: int) -> Ints:
+        return *values[:axis], value, *values[axis + 1 :]
+
+    part = Sizes(
+        g.batch, g.groups, g.y_channels, g.x_channels, changed(g.y, y), g.kernel, changed(g.x, x), g.strides,
+        changed(g.pads_begin, begin), changed(g.pads_end, max(end, 0)), changed(g.dilations, 1),
+        changed(g.output_padding, max(-end, 0)),
+    )  # fmt: skip
+    return part, starts
 
 
 def _strides(view: View) -> list[int]:

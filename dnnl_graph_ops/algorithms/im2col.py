@@ -34,6 +34,11 @@ def col2im_applies(problem: ConvProblem, env: Env) -> bool:
     return max(problem.geometry.strides) <= MOST_PHASES and ungrouped(problem, env)
 
 
+def _matrix_of(problem: ConvProblem) -> tuple[View | None, tuple[int, ...]]:
+    """Returns `matrix` of the weights, maybe in the buffer of a layer that is alike."""
+    return answered(problem.answers, matrix, lambda: matrix(problem.w))
+
+
 def _gathers_rows(problem: ConvProblem) -> bool:
     """Whether to make C the weights' fastest axis by a copy: im2col then copies all channels of a position at once.
 
@@ -41,7 +46,7 @@ def _gathers_rows(problem: ConvProblem) -> bool:
     """
     g, x = problem.geometry, problem.x
     columns = g.batch * prod(g.y) * prod(g.kernel) * g.x_channels
-    scattered = matrix(problem.w)[1][-1] != 0
+    scattered = _matrix_of(problem)[1][-1] != 0
     return scattered and x.strides[1] == 1 and columns > 2 * problem.w.size
 
 
@@ -136,7 +141,7 @@ def _whole_rows(problem: ConvProblem, env: Env) -> bool:
     """Whether a builtin kernel can read the weights (C * taps) of each channel of y as one contiguous row."""
     if not col2im_applies(problem, env):
         return False
-    weights, _ = matrix(problem.w)
+    weights, _ = _matrix_of(problem)
     return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
 
 

@@ -148,8 +148,10 @@ def algorithm(
     def own(problem: ConvProblem, env: Env) -> bool:
         if not op or own_pays(problem, env):
             return True
+        if problem.dtype == "f32":
+            return False
         ops = [op, f"{op} with bias"] if op_adds_bias and problem.bias is not None else [op]
-        return problem.dtype != "f32" and (f32_only or env.compute_dtype(problem.dtype, *ops) == "f32")
+        return f32_only or env.compute_dtype(problem.dtype, *ops) == "f32"
 
     return Algorithm(
         name, direction, family, applies, counts,

@@ -19,6 +19,7 @@ from ..strides import channels_last
 
 Ints = tuple[int, ...]
 
+_ONES = (1, 1, 1)
 # weights of votes: of convolutions, other ops with a data_format, ops that need row-major, and softmax, which is slow
 # unless its axis is the fastest
 _CONVOLUTION, _FORMAT, _SHAPE, _SLOW = 1.0, 0.25, 1.0, 4.0
@@ -52,7 +53,7 @@ Wish: TypeAlias = Vote | Tie
 def has_order(value: Value) -> bool:
     """Whether the value is an activation (3 to 5 axes) whose two layouts differ, as channels and space exceed 1."""
     shape = value.shape
-    return 3 <= len(shape) <= 5 and shape[1] != 1 and any(size != 1 for size in shape[2:])
+    return 3 <= len(shape) <= 5 and shape[1] != 1 and shape[2:] != _ONES[: len(shape) - 2]
 
 
 def wishes(nodes: Iterable[Node]) -> Iterator[Wish]:
@@ -74,7 +75,7 @@ def _convolution(node: Node, ordered: Sequence[Value]) -> Iterator[Wish]:
 def _any(node: Node, ordered: Sequence[Value]) -> Iterator[Wish]:
     first, *others = ordered
     for value in others:
-        if value.ndim == first.ndim:
+        if len(value.shape) == len(first.shape):
             yield Tie(first, value)
     if "data_format" in node.attrs:
         yield Vote(ordered[-1], node.attrs["data_format"] == "NCX", _FORMAT)

@@ -157,12 +157,12 @@ def _order_heads(places: Places, group: FusionGroup, readers: Mapping[Value, Seq
     if order is None and read[0].kind == "StaticTranspose" and order_of(read[0])[-1] == value.ndim - 1:
         order = order_of(read[0])
     if order is not None:
-        places.planned[value] = Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
+        places.planned[value] = Program.scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
 
 def _scratch(value: Value, last: set[Value]) -> View:
     order = channels_last(value.ndim) if value in last else None
-    return Program().scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
+    return Program.scratch(value.shape, value.dtype, order)  # type: ignore[arg-type]
 
 
 def _beside(places: Places, value: Value, head: str, readers: Sequence[Node], last: set[Value]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from operator import mul
 from typing import NamedTuple
 
@@ -136,9 +137,7 @@ def functions(problem: ConvProblem, env: Env, by: int) -> float:
 
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
     """
-    if not problem.epilogue:
-        return 0.0
-    each = sum(OPS[op.kind].nanoseconds[by] for op in problem.epilogue if OPS[op.kind].nanoseconds)
+    each = sum([nanoseconds[by] for op in problem.epilogue if (nanoseconds := OPS[op.kind].nanoseconds)])
     return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads if each else 0.0
 
 
@@ -160,7 +159,7 @@ def padded(n: int, multiple: int) -> int:
 
 
 def nbytes(view: View) -> int:
-    return view.size * dtypes.itemsize(view.dtype)
+    return prod(view.shape) * dtypes.itemsize(view.buffer.dtype)
 
 
 def channels(problem: ConvProblem) -> tuple[int, int]:
@@ -180,8 +179,8 @@ def detours(problem: ConvProblem, env: Env) -> int:
 
     Elements count with the size of the compute dtype: such copies go element by element, and bf16 takes as long as f32.
     """
-    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
-    return sum(2 * item * view.size for view in (problem.y, problem.x) if not is_channels_last(view))
+    elements = sum([prod(view.shape) for view in (problem.y, problem.x) if not is_channels_last(view)])
+    return 2 * dtypes.itemsize(env.compute_dtype(problem.dtype)) * elements if elements else 0
 
 
 def conversions(problem: ConvProblem, env: Env) -> float:

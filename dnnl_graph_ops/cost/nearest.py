@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import log2, prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,14 @@ def features(problem: ConvProblem, env: Env, elsewhere: bool = False) -> list[fl
     """
     g = problem.geometry
     channels = (g.y_channels // g.groups, g.x_channels // g.groups)
-    blocks = (-(-n // BLOCK) * BLOCK / max(n, 1) for n in channels)
+    blocks = [-(-n // BLOCK) * BLOCK / max(n, 1) for n in channels]
     sizes = (
         g.batch * prod(g.y), g.y[-1], prod(g.kernel), g.kernel[-1], prod(g.strides), *channels, *blocks, g.groups,
         g.batch,
     )  # fmt: skip
-    apart = sum(not is_channels_last(view) for view in (problem.y, problem.x)) / 2
+    apart = ((not is_channels_last(problem.y)) + (not is_channels_last(problem.x))) / 2
     narrow = dtypes.itemsize(problem.dtype) < dtypes.itemsize(env.compute_dtype(problem.dtype))
-    values = (*(log2(max(n, 1)) for n in sizes), len(g.y), apart, problem.w.is_constant, narrow, elsewhere)
+    values = (*[log2(n) if n > 1 else 0.0 for n in sizes], len(g.y), apart, problem.w.is_constant, narrow, elsewhere)
     return [value * scale for value, scale in zip(values, SCALES.values(), strict=True)]
 
 
@@ -78,8 +78,9 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
     """Returns, by name of an algorithm, the factor of its estimate; algorithms that were not recorded are left out."""
     if not env.engine.on_host:
         return {}
-    named = fits.recorded(env.isa, env.release, env.compute_dtype(problem.dtype))
-    rows = None if named is None else read(*named).get(problem.direction)
+    dtype = env.compute_dtype(problem.dtype)
+    named = answered(env.answers, (fits.recorded, dtype), lambda: fits.recorded(env.isa, env.release, dtype))
+    rows = None if named is None else read(*named, problem.direction)
     if rows is None:
         return {}
     place = answered(problem.answers, (features, env), lambda: features(problem, env))
@@ -98,14 +99,24 @@ def package_file(key: str, dtype: str) -> Path:
 
 
 @cache
-def read(key: str, dtype: str) -> Mapping[str, Rows]:
-    """Returns the rows of a file by direction; empty if there is no file."""
+def read(key: str, dtype: str, direction: str) -> Rows | None:
+    """Returns the rows of a direction; None if there are none."""
+    item = content(key, dtype).get(direction)
+    return None if item is None else _rows(**item)
+
+
+@cache
+def content(key: str, dtype: str) -> Mapping[str, Any]:
+    """Returns the rows of a file by direction, as the file has them; empty if there is no file."""
     path = package_file(key, dtype)
-    return (
-        {name: _rows(**item) for name, item in json.loads(path.read_bytes())["directions"].items()}
-        if path.exists()
-        else {}
-    )
+    directions: Mapping[str, Any] = json.loads(path.read_bytes())["directions"] if path.exists() else {}
+    return directions
+
+
+def forget() -> None:
+    """Forgets the files."""
+    read.cache_clear()
+    content.cache_clear()
 
 
 def _rows(forms: Sequence[str], rows: Sequence[str]) -> Rows:

@@ -60,12 +60,22 @@ def order_of(node: Node) -> list[int]:
 
 def is_open(nodes: Sequence[Node]) -> bool:
     """Whether a value that the nodes read or compute has a size that is unknown before the call."""
-    return any(None in value.shape for node in nodes for value in (*node.inputs, *node.outputs))
+    return _has(None, nodes)
 
 
 def is_empty(nodes: Sequence[Node]) -> bool:
     """Whether a value that the nodes read or compute has no elements."""
-    return any(0 in value.shape for node in nodes for value in (*node.inputs, *node.outputs))
+    return _has(0, nodes)
+
+
+def _has(size: int | None, nodes: Sequence[Node]) -> bool:
+    """Whether a value that the nodes read or compute has an axis of this size."""
+    for node in nodes:
+        for values in (node.inputs, node.outputs):
+            for value in values:
+                if size in value.shape:
+                    return True
+    return False
 
 
 def readers_of(nodes: Sequence[Node]) -> dict[Value, list[Node]]:

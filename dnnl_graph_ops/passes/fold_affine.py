@@ -52,7 +52,9 @@ def run(graph: GraphView) -> None:
     """
     affines: dict[Node, Affine] = {}  # convolution -> the scale and shift to be folded into it
     for node in graph:
-        makers = (value.node for value in node.inputs[:2] if node.kind in READERS)
+        if node.kind not in READERS:
+            continue
+        makers = (value.node for value in node.inputs[:2])
         head = next((maker for maker in makers if maker is not None and maker in graph and maker.kind in _HEADS), None)
         if head is None or not _absorbs(node, head, graph):
             continue

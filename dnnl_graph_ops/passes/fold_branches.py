@@ -50,7 +50,9 @@ def run(graph: GraphView, asked: layers.Asked) -> bool:
     """Folds the branches of each sum; returns whether there are any."""
     any_fold = False
     for node in graph:
-        makers = [value.node for value in node.inputs if node.kind == "Add"]
+        if node.kind != "Add":
+            continue
+        makers = [value.node for value in node.inputs]
         branches = [maker for maker in makers if maker is not None and maker in graph]
         kinds = sorted(branch.kind for branch in branches)
         if kinds not in ([_CONVOLUTION, _CONVOLUTION], [_NORM, _CONVOLUTION]) or branches[0] is branches[-1]:

@@ -19,6 +19,7 @@ from ..schema import kinds
 _PRODUCTS = kinds("multiplies")
 _WITH_DEQUANTIZE = _PRODUCTS | integer_window.BUILDERS.keys()
 _DEQUANTIZES = kinds("dequantizes")
+_QUANTIZED = _DEQUANTIZES | {"Quantize"}
 _MOVING_VIEWS = kinds("moves").intersection(VIEWS)
 
 MOVE_INTEGERS = Rewrite(
@@ -46,6 +47,8 @@ def run(graph: GraphView) -> None:
 
     Element-wise ops share one, which one step of them computes, where the floats are in memory for others.
     """
+    if _QUANTIZED.isdisjoint([node.kind for node in graph.nodes()]):
+        return
     _move_integers(graph)
     _view_integers(graph)
     for node in graph:

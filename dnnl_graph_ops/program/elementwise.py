@@ -254,7 +254,7 @@ def expresses(epilogue: Epilogue, dst: View) -> bool:
 
 def _expressed(epilogue: Epilogue, dst: View) -> tuple[list[View], _Code] | None:
     """Returns the views that post-ops read besides the result, and the kernel's steps; None if no kernel has them."""
-    if any(op.kind not in OPS for op in epilogue) or not dst.size or dst.dtype not in FLOATS:
+    if not OPS.keys() >= {op.kind for op in epilogue} or 0 in dst.shape or dst.dtype not in FLOATS:
         return None
     views, calls = _calls(epilogue)
     if len(views) > MOST_OPERANDS or not all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views):
@@ -264,9 +264,11 @@ def _expressed(epilogue: Epilogue, dst: View) -> tuple[list[View], _Code] | None
 
 
 def _calls(epilogue: Epilogue) -> tuple[list[View], list[Op]]:
-    views = list(dict.fromkeys(o for op in epilogue for o in op.operands if isinstance(o, View)))
-    numbers = ((o if isinstance(o, int) else -1 - views.index(o) for o in op.operands) for op in epilogue)
-    return views, [OPS[op.kind](op.attrs).on(operands) for op, operands in zip(epilogue, numbers, strict=True)]
+    views = list(dict.fromkeys([o for op in epilogue for o in op.operands if isinstance(o, View)]))
+    return views, [
+        OPS[op.kind](op.attrs).on([o if isinstance(o, int) else -1 - views.index(o) for o in op.operands])
+        for op in epilogue
+    ]
 
 
 def _channels_last(dst: View) -> bool:

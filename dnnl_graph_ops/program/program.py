@@ -61,7 +61,7 @@ class Buffer:
         return self.elements * dtypes.itemsize(self.dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class View:
     """A strided window into a buffer; strides and offset in elements."""
 
@@ -69,6 +69,11 @@ class View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
+
+    def __init__(self, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> None:
+        # a net has thousands of views; the function that dataclass makes for frozen ones takes twice as long
+        values = self.__dict__
+        values["buffer"], values["shape"], values["strides"], values["offset"] = buffer, shape, strides, offset
 
     @property
     def dtype(self) -> str:
@@ -245,7 +250,8 @@ def common_blocks(first: Sequence[int], second: Sequence[int]) -> list[tuple[ran
 
 def order_of(view: View) -> tuple[int, ...]:
     """Returns the axes of a view from the slowest to the fastest in memory."""
-    return tuple(sorted(range(view.ndim), key=lambda a: (-view.strides[a], a)))
+    # axes of one stride keep their order
+    return tuple(sorted(range(len(view.shape)), key=[-stride for stride in view.strides].__getitem__))
 
 
 def dense_in(shape: Ints, order: Sequence[int]) -> Ints:
@@ -259,7 +265,7 @@ def dense_in(shape: Ints, order: Sequence[int]) -> Ints:
 def is_dense(view: View) -> bool:
     """Whether the elements fill a piece of memory without gaps, in any order of the axes."""
     expected = 1
-    for stride, size in sorted((s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1):
+    for stride, size in sorted([(s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1]):
         if stride != expected:
             return False
         expected *= size
@@ -415,7 +421,8 @@ class Program:
         yield
         self.choice = before
 
-    def scratch(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
+    @staticmethod
+    def scratch(shape: Sequence[int], dtype: str, order: Sequence[int] | None = None) -> View:
         """Returns a view of a new dense buffer; `order` lists the axes from the slowest to the fastest."""
         shape = tuple(shape)
         elements = prod(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from ..errors import InvalidArgumentError
@@ -146,6 +147,7 @@ def _paired(slots: Sequence[Slot], dtypes: Sequence[str]) -> list[tuple[Slot, st
     return [(slots[min(i, len(slots) - 1)], dtype) for i, dtype in enumerate(dtypes)]
 
 
+@cache
 def _text(version: Version) -> str:
     return ".".join(map(str, version[:2]))
 

@@ -24,7 +24,7 @@ def without_fits_of_the_user(monkeypatch, tmp_path):
     fits.source.cache_clear()
     yield
     fits.source.cache_clear()
-    nearest.read.cache_clear()
+    nearest.forget()
 
 
 def env(isa=ISA):
@@ -36,7 +36,7 @@ def written(monkeypatch, tmp_path, rows):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"directions": rows}), "utf-8")
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: path)
-    nearest.read.cache_clear()
+    nearest.forget()
 
 
 @pytest.mark.parametrize("key", sorted({row.fit for row in cpu.SETS}))
@@ -44,7 +44,7 @@ def written(monkeypatch, tmp_path, rows):
 @pytest.mark.parametrize("direction", [DGRAD, FPROP, WGRAD])
 def test_the_packages_files(key, dtype, direction):
     """Each belongs to constants, is whole and names forms that there are."""
-    if rows := nearest.read(key, dtype).get(direction):
+    if rows := nearest.read(key, dtype, direction):
         assert dtype in fits.package(key).constants
         assert set(rows.forms) <= {form.name for form in table.ALGORITHMS if form.direction == direction}
         assert rows.features.shape == (len(rows.features), len(nearest.SCALES))
@@ -71,7 +71,7 @@ def test_what_is_written_is_read(monkeypatch, tmp_path, rng, forms):
     names, count = [f"form {i}" for i in range(forms)], len(nearest.SCALES)
     numbers = rng.integers(-32767, 32768, (50, count + forms))
     written(monkeypatch, tmp_path, {WGRAD: {"forms": names, "rows": [*nearest.written(numbers)]}})
-    rows = nearest.read("avx2", "f32")[WGRAD]
+    rows = nearest.read("avx2", "f32", WGRAD)
     assert rows.forms == tuple(names)
     np.testing.assert_array_equal(np.hstack([rows.features, rows.weights]), numbers / 100)
     with pytest.raises(ValueError, match="328"):
@@ -80,7 +80,7 @@ def test_what_is_written_is_read(monkeypatch, tmp_path, rng, forms):
 
 def test_constants_without_rows_are_not_corrected():
     problem = described(LAYER, DGRAD, "NXC", False)
-    assert nearest.read("avx2", "f32").get(DGRAD) is None
+    assert nearest.read("avx2", "f32", DGRAD) is None
     assert nearest.factors(problem, env("avx2")) == {}
     assert nearest.factors(problem, env()) != {}
 

@@ -114,8 +114,13 @@ def recorded(isa: str, onednn: str, dtype: str) -> tuple[str, str] | None:
 
 def _nearest(isa: str, onednn: str, dtype: str) -> Iterator[tuple[Fitted, str]]:
     mine = _users(isa, onednn)
-    files = [*([] if mine is None else [Fitted(isa, mine)]), *map(package, keys(isa))]
-    return ((file, name) for name in INSTEAD.get(dtype, ("f32",)) for file in files if name in file.constants)
+    for name in INSTEAD.get(dtype, ("f32",)):
+        if mine is not None and name in mine:
+            yield Fitted(isa, mine), name
+        # a file is read where those before it lack the dtype
+        for file in map(package, keys(isa)):
+            if name in file.constants:
+                yield file, name
 
 
 @cache
@@ -172,6 +177,8 @@ def parse(content: Any) -> Fits:
 
 def seconds(values: Any) -> Prices:
     """Returns the prices in the content of a file. ValueError: they are no finite numbers from 0 on, or too few."""
-    if len(values) != FIELDS or any(type(v) not in (int, float) or not 0 <= v < math.inf for v in values):
+    if len(values) != FIELDS or not {int, float}.issuperset(map(type, values)):
+        raise ValueError(values)
+    if not all(map(math.isfinite, values)) or min(values) < 0:
         raise ValueError(values)
     return tuple(map(float, values))

@@ -71,7 +71,7 @@ def section_of(record: Any, kept: records.Kept, where: str) -> Section:
 
 def own_bytes(arrays: Mapping[str, Array], nodes: Iterable[OnnxNode]) -> int:
     """Returns the bytes of arrays, including arrays in nodes and their subgraphs."""
-    written = list(flat(nodes))
-    parts = [arrays, *(node.attrs for node in written)]
-    parts += [body.arrays for node in written for body in node.bodies.values()]
-    return sum(item.nbytes for part in parts for item in part.values() if isinstance(item, np.ndarray))
+    parts = [arrays]
+    for node in flat(nodes):
+        parts += [node.attrs, *[body.arrays for body in node.bodies.values()]]
+    return sum([item.nbytes for part in parts for item in part.values() if isinstance(item, np.ndarray)])

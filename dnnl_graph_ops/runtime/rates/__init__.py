@@ -194,8 +194,9 @@ def _measured(engine: Engine, path: Path, here: Machine) -> Rates | None:
 @cache
 def package() -> Mapping[str, Rates]:
     """Returns the package's records by the names of their files."""
-    files = sorted(Path(__file__).parent.glob("*.json"))
-    return {file.stem: parse(json.loads(file.read_text("utf-8")), PACKAGE) for file in files}
+    folder = Path(__file__).parent
+    stems = sorted(name.removesuffix(".json") for name in os.listdir(folder) if name.endswith(".json"))
+    return {stem: parse(json.loads((folder / f"{stem}.json").read_bytes()), PACKAGE) for stem in stems}
 
 
 def parse(content: Any, source: str) -> Rates:
