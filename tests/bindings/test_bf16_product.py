@@ -110,8 +110,9 @@ def test_exact_on_small_integers(seed, isa, start):
         check(rng, case, isa, str(rng.choice(["bf16", "bf16", "f32"])))
 
 
-# Whole lines of 16 tiles and more, read where they lie; lines of all lengths; blocks that are not whole; runs of
-# several segments; few channels; more columns than a chunk; panels that straddle targets; strides of src; three axes.
+# Whole lines of 16 tiles and more, read where they lie or, at their ends, copied; lines of all lengths; blocks that are
+# not whole; runs of several segments; few channels; more columns than a chunk; panels that straddle targets; strides of
+# src; three axes.
 SPECIAL = [
     Case(1, (64, 32), (9, 40), (18, 80), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
     Case(2, (32, 64), (16, 16), (32, 32), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
@@ -123,6 +124,9 @@ SPECIAL = [
     Case(1, (32, 32), (5, 9, 18), (10, 9, 36), (4, 3, 4), (2, 1, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, "IOX"),
     Case(1, (320, 48), (4, 4), (8, 8), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XIO"),
     Case(1, (33, 64), (2, 70), (2, 70), (1, 5), (1, 1), (0, 4), (1, 1), (1, 2), 1, "IOX"),
+    Case(2, (64, 20), (3, 48), (3, 48), (3, 5), (1, 1), (1, 2), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (96, 16), (2, 20), (4, 52), (3, 33), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (40, 32), (2, 32), (2, 64), (3, 3), (1, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
     Case(1, (21, 37), (3,), (516,), (260,), (128,), (0,), (1,), (1,), 1, "IOX"),
     Case(1, (40, 19), (2, 3), (22, 31), (12, 13), (10, 9), (0, 0), (1, 1), (1, 1), 1, "OIX"),
 ]

@@ -284,8 +284,9 @@ def test_minimal_filtering_of_words_is_exact(seed, start):
         check(rng, case, "avx2words")
 
 
-# Lines of all lengths, read where they lie; blocks that are not whole; runs of several segments; more columns than a
-# chunk and deeper than a part; panels that straddle targets; strides of src; three axes; groups.
+# Lines of all lengths, read where they lie or, at their ends, copied; blocks that are not whole; runs of several
+# segments; more columns than a chunk and deeper than a part; panels that straddle targets; strides of src; three axes;
+# groups.
 SPECIAL = [
     Case(1, (64, 32), (9, 40), (18, 80), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
     Case(2, (32, 48), (3, 33), (3, 33), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "IOX"),
@@ -295,6 +296,9 @@ SPECIAL = [
     Case(2, (64, 96), (40,), (119,), (12,), (3,), (2,), (1,), (1,), 2, "IOX"),
     Case(1, (32, 32), (5, 9, 18), (10, 9, 36), (4, 3, 4), (2, 1, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, "IOX"),
     Case(1, (640, 48), (4, 4), (8, 8), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XIO"),
+    Case(2, (64, 20), (3, 48), (3, 48), (3, 5), (1, 1), (1, 2), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (96, 16), (2, 20), (4, 52), (3, 33), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (40, 32), (2, 32), (2, 64), (3, 3), (1, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
     Case(1, (1030, 70), (3, 5), (3, 5), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "IOX"),
 ]
 

@@ -120,6 +120,19 @@ private:
         for (; done < kDotRows; ++done) __builtin_memset(to + done * pitch, finish_.filling, width);
     }
 
+    // Copies one run of 16 tiles of a line as one row of `length` elements, in which they overlap; absent elements, and
+    // elements beyond the last run, become the filling.
+    void copy_line(const char* src, const LineRun& line, int64_t length, int64_t end, char* to) const {
+        const FilterImage& image = params_.src;
+        const int64_t item = dot_.item, room = (image.size[kFilterAxes - 1] - line.position) * image.channels;
+        const int64_t low = smaller(larger(0, -line.position) * image.channels, end),
+                      high = larger(low, smaller(end, room));
+        __builtin_memset(to, finish_.filling, static_cast<size_t>(low * item));
+        const char* from = src + (line.offset + line.position * image.channels + low) * item;
+        __builtin_memcpy(to + low * item, from, static_cast<size_t>((high - low) * item));
+        __builtin_memset(to + high * item, finish_.filling, static_cast<size_t>((length - high) * item));
+    }
+
     // Returns the elements of src from those of the first position of a group of channels to the end of the last one's.
     int64_t src_extent() const {
         const FilterImage& image = params_.src;
@@ -136,6 +149,9 @@ private:
         const int64_t apart = image.step[last] * image.strides[last], read = round_up(image.run, dot_.step);
         const int64_t furthest = Finish::kIntegers ? src_extent() - read - (kDotRows - 1) * apart : -1;
         const bool whole = image.run == read;
+        // rows a multiple of 1 KB apart share few sets of the cache
+        const bool in_lines = image.strides[last] == image.channels && apart <= image.run &&
+                              (whole || Finish::kIntegers) && apart * item % 1024 != 0;
         DotRows* rows = rows_;
         char* left = left_;
         for (int64_t t = 0; t < count; t += kDotRows) {
@@ -152,6 +168,11 @@ private:
                     *rows = {zeros_, 0};
                 } else if (alone && line.position >= 0 && end <= image.size[last] && (whole || from <= furthest)) {
                     *rows = {src + from * item, apart * item};
+                } else if (alone && in_lines) {
+                    const int64_t before = (kDotRows - 1) * apart;
+                    copy_line(src, line, before + read, before + image.run, left);
+                    *rows = {left, apart * item};
+                    left += kDotRows * pitch;
                 } else {
                     copy_rows(src, pieces, piece_count, run, left, pitch);
                     *rows = {left, pitch};
