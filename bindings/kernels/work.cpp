@@ -27,7 +27,7 @@ enum class WorkOf { dgrad, fprop, wgrad };
 constexpr double kTilePrice = 8;
 // In strips, which sum up all taps: the same for a tile; factors of products and of values, relative to other tiles; values
 // for each element that is widened or rounded.
-constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7, kConverted = 1.25;
+constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7, kConverted = 0.3;
 // Results that do not fill whole panels go through the scratch.
 constexpr double kThroughScratch = 2.5;
 // Absent taps of Winograd break the long sums of fprop into short ones.
