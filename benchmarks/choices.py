@@ -42,6 +42,7 @@ LIMITS = {
     "granite_rapids_f32": ((1.02, 2), (1.02, 2), (1.02, 2)),
     "granite_rapids_bf16": ((1.02, 2), (1.02, 2), (1.02, 2)),
     "granite_rapids_f16": ((1.02, 2), (1.02, 2), (1.02, 2)),
+    "emerald_rapids_amx_f16": ((1.02, 2), (1.02, 2), (1.02, 2)),
     "sapphire_rapids_f32": ((1.02, 2), (1.02, 2), (1.02, 2)),
     "sapphire_rapids_bf16": ((1.02, 2), (1.03, 2), (1.02, 2)),
     "sapphire_rapids_f16": ((1.02, 2), (1.02, 2), (1.02, 2)),
@@ -54,7 +55,7 @@ MADE_OF = {
     "avx512_bf16": ("zen5_bf16", "zen5_bf16_whole"),
     "avx512_amx_f32": ("granite_rapids_f32", "sapphire_rapids_f32"),
     "avx512_amx_bf16": ("granite_rapids_bf16", "sapphire_rapids_bf16"),
-    "avx512_amx_f16": ("granite_rapids_f16", "sapphire_rapids_f16"),
+    "avx512_amx_f16": ("granite_rapids_f16", "emerald_rapids_amx_f16", "sapphire_rapids_f16"),
 }
 # by what layers of other names say of each: what corrections are worth for a layer that nobody recorded
 LIMITS_BY_OTHERS = {
