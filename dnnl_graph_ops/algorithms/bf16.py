@@ -108,7 +108,11 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
         # weights whose number of columns is no multiple of eight are packed one by one
         taps, columns = prod(g.kernel), channels(problem)[problem.direction == DGRAD]
         alone = _ALONE if columns % 8 or taps > _MOST_TOGETHER else 1.0
-        return counts._replace(products=counts.products * filled, variable=counts.variable * alone)
+        return counts._replace(
+            products=counts.products * filled,
+            variable=counts.variable * alone,
+            bytes=counts.bytes + _copied(problem, env),
+        )
     y_channels, x_channels = (padded(n, _HALF) for n in channels(problem))
     *outer, last = g.kernel
     places = g.batch * prod(g.y[:-1]) * padded(g.y[-1], 2)
@@ -121,6 +125,21 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
         variable=0,
         bytes=detours(problem, env),
     )
+
+
+def _copied(problem: ConvProblem, env: Env) -> float:
+    """Returns the bytes of rows that are copied because their channels, of all taps of a row, fill no whole tiles."""
+    if not env.has_tiles:
+        return 0.0
+    g = problem.geometry
+    *others, last = filtering.taps(problem) if problem.direction == DGRAD else g.kernel
+    fold = last if g.dilations[-1] == 1 else 1
+    run = fold * channels(problem)[problem.direction == FPROP]
+    if run % _TILE_DEPTH == 0:
+        return 0.0
+    runs = prod(others) * (last // fold) * g.groups
+    positions = problem.result.size / problem.result.shape[1]
+    return positions * runs * padded(run, _TILE_DEPTH) * dtypes.itemsize("bf16")
 
 
 def _filtering_work(problem: ConvProblem, env: Env) -> Counts:

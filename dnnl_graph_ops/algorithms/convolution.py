@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
-from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
-from ..cost.model import Counts, channels, detours, padded
+from ..cost.model import Counts, channels, detours
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import Program
@@ -48,30 +46,15 @@ def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
 
 _COST_FACTORS = CostFactors({DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8))
 _SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
-# bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
-_COPIED, _LINE = {4: 5.0, 2: 2.5}, 64
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of a Convolution op that reads x; more where x has one channel per group."""
     counts = literal(problem, env, _COST_FACTORS)
-    counts = counts._replace(bytes=counts.bytes + _strided(problem, env))
     g = problem.geometry
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
     shallow = problem.direction == FPROP and channels(problem)[1] == 1 and not wide
     return counts._replace(products=counts.products * (_SHALLOW if shallow else 1.0))
-
-
-def _strided(problem: ConvProblem, env: Env) -> float:
-    """Returns the bytes of traffic that take as long as the library's copy of x that one tap meets; 0 if it needs none.
-
-    The library copies x of strided layers of one tap, position by position, to multiply by kernels of stride 1.
-    """
-    g = problem.geometry
-    if max(g.kernel) > 1 or max(g.strides) == 1 or g.groups > 1:
-        return 0.0
-    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
-    return _COPIED[item] * g.batch * prod(g.y) * padded(item * g.x_channels, _LINE)
 
 
 def _aside_work(problem: ConvProblem, env: Env) -> Counts:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
+from .. import dtypes
 from ..convolution.nodes import dgrad_pads, fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..cost.model import Counts, channels, conversions, detours, nbytes, packing, padded
@@ -166,6 +167,9 @@ _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are cou
 # with vectors of 16 and no tiles, the cost factors of dgrad with groups of whole halves of a vector: most, and those in
 # f32 of whole vectors with strides
 _WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
+_UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
+# bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
+_COPIED, _LINE = {4: 5.0, 2: 2.5}, 64
 _COLUMN = 25  # bytes of traffic that take as long as adding a value of a GEMM's result to a pixel
 
 
@@ -182,18 +186,35 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
         * vast
         * _of_narrow_groups(problem, env, factors)
-        * _of_gemm(problem, env),
+        * _of_gemm(problem, env)
+        * _of_parts_of_strides(problem, env),
         values=problem.y.size + problem.x.size,
         runs=problem.macs / max(deep, 1),
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),
-        bytes=conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem) + _columns(problem),
+        bytes=conversions(problem, env)
+        + 2 * detours(problem, env)
+        + _gaps(problem)
+        + _columns(problem)
+        + _strided(problem, env),
         calls=1 + 2 * surplus,
     )
     if not _has_depthwise_kernel(problem):
         return counts
     products, values = factors.depthwise[problem.direction]
     return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
+
+
+def _strided(problem: ConvProblem, env: Env) -> float:
+    """Returns the bytes of traffic that take as long as the library's copy of x that one tap meets; 0 if it needs none.
+
+    The library copies x of strided layers of one tap, position by position, to multiply by kernels of stride 1.
+    """
+    g = problem.geometry
+    if problem.direction == DGRAD or max(g.kernel) > 1 or max(g.strides) == 1 or g.groups > 1:
+        return 0.0
+    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
+    return _COPIED[item] * g.batch * prod(g.y) * padded(item * g.x_channels, _LINE)
 
 
 def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> float:
@@ -209,6 +230,14 @@ def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> f
     if width <= env.lanes:
         return below if width < env.lanes else single
     return parts if width % env.lanes else 1.0
+
+
+def _of_parts_of_strides(problem: ConvProblem, env: Env) -> float:
+    """Returns the cost factor of dgrad in tiles if strides do not divide x: an older kernel of the library runs."""
+    g = problem.geometry
+    divided = all(n % s == 0 for n, s in zip(g.x, g.strides, strict=True))
+    tiles = env.has_tiles and env.compute_dtype(problem.dtype) in cpu.HALVES
+    return _UNDIVIDED if problem.direction == DGRAD and tiles and not divided else 1.0
 
 
 def _of_gemm(problem: ConvProblem, env: Env) -> float:

@@ -50,6 +50,7 @@ TILES = {2: {2: 2, 3: 2, MORE: 2}, 3: {2: 3, 3: 2, MORE: 3}, 4: {2: 4, 3: 4}}
 FAST, ERROR, FEWEST = 4, 8, 3
 _AGAIN = 0.25  # cost factor of weights that parts of a layer after the first read again
 _ON_ONE_AXIS = 0.7  # cost factor of transforms in wgrad of 1-D layers
+_UNMET = 4.0  # values that a result of dgrad without taps counts as
 _BEGUN = 200  # cost, in products, of starting a tap of a group at a position, in the direct algorithm with vectors of 8
 
 
@@ -330,6 +331,10 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
         counts = counts._replace(values=counts.values * _ON_ONE_AXIS)
     if tile == direct_tile(problem):
         counts = counts._replace(products=counts.products + _begun(problem, env))
+    if problem.direction == DGRAD:
+        g = problem.geometry
+        met = prod(min(k / s, 1.0) for k, s in zip(g.kernel, g.strides, strict=True))
+        counts = counts._replace(values=counts.values + _UNMET * (1 - met) * problem.x.size)
     repeated = {name: count * getattr(counts, name) for name in ("products", "values", "runs")}
     again = counts.weights * _AGAIN * (count - 1)
     return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))

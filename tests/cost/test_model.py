@@ -181,3 +181,32 @@ def test_the_library_copies_what_one_tap_meets(dtype: str) -> None:
     layer = Problem("one tap", 4, 8, 8, (128, 128), (1, 1), (2, 2), (0, 0))
     ranking = [form.name for form, _ in table.candidates(described(layer, FPROP, "NXC", True, dtype), env)]
     assert ranking.index("im2col") < ranking.index("convolution")
+
+
+def in_bf16(name: str, isa: str, kernel: int, stride: int, channels: int) -> cost.Counts:
+    """Counts of an algorithm of dgrad, from 8 x 8 positions."""
+    layer = Problem("bf16", 1, channels, 32, (8, 8), (kernel, kernel), (stride, stride), (0, 0))
+    env = Elsewhere(dgo.engine("cpu"), 1, name=isa)
+    of = {(form.name, form.direction): form for form in table.ALGORITHMS}[name, DGRAD]
+    return of.counts(described(layer, DGRAD, "NXC", True, "bf16"), env)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "divided"), [(4, 2, True), (3, 2, False), (5, 3, False), (6, 3, True)])
+def test_strides_that_do_not_divide_the_result_have_an_older_kernel_with_tiles(kernel, stride, divided) -> None:
+    tiles, vectors = (
+        in_bf16("deconvolution", name, kernel, stride, 64).products for name in ("avx512_core_amx", "avx512_core_bf16")
+    )
+    assert (tiles == vectors) == divided
+    assert divided or tiles > 2 * vectors
+
+
+@pytest.mark.parametrize(("channels", "copied"), [(32, False), (24, True), (48, True), (64, False)])
+def test_rows_that_fill_no_whole_tiles_are_copied(channels: int, copied: bool) -> None:
+    assert bool(in_bf16("builtin bf16", "avx512_core_amx", 3, 1, channels).bytes) == copied
+    assert not in_bf16("builtin bf16", "avx512_core_bf16", 3, 1, channels).bytes
+
+
+@pytest.mark.parametrize("name", ["builtin direct", "builtin bf16"])
+def test_results_without_taps_are_written_too(name: str) -> None:
+    met, most_unmet = (in_bf16(name, "avx512_core_amx", kernel, 2, 32).values for kernel in (2, 1))
+    assert most_unmet > met
