@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 import numpy as np
@@ -152,3 +153,31 @@ def test_few_columns_of_a_short_depth_are_a_panel(dtype):
         )
 
     assert unit(4096, 16, 32) == unit(4096, 64, 32) != unit(4096, 16, 1024)
+
+
+def met_denormals(run) -> bool:
+    """Whether a call reads a denormal number as an operand, by the sticky flag of the calling thread's MXCSR."""
+    libm, environment, flag = ctypes.CDLL("libm.so.6"), (ctypes.c_uint32 * 8)(), 2
+    assert libm.fesetenv(ctypes.c_void_p(-1)) == 0
+    run()
+    assert libm.fegetenv(environment) == 0
+    return bool(environment[7] & flag)
+
+
+@pytest.mark.parametrize("along_depth", [True, False])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_what_is_left_in_memory_is_not_multiplied(dtype: str, along_depth: bool) -> None:
+    """Denormal numbers beyond the last column or row would take ten times as long."""
+
+    def product(rows: int, columns: int, values: float):
+        a, b = (np.full((n, 40), values, dtypes.numpy_dtype(dtype)) for n in (rows, columns))
+        strides = ([0, 40, 1], [0, 40, 1] if along_depth else [0, 1, columns])
+        c = np.zeros((rows, columns), np.float32)
+        kernel = _core.kernels.row_product(
+            1, rows, columns, 40, code(dtype), strides[0], code(dtype), strides[1], code("f32"), [0, columns, 1], 0, 1
+        )
+        return lambda: kernel.run(a, b, c)
+
+    with using(1):
+        assert met_denormals(product(64, 64, 1e-39))
+        assert not met_denormals(product(27, 8, 1.0))

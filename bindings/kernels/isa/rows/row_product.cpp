@@ -242,7 +242,12 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
 // Packs columns of b, k from 0 to `depth`, as panels one after the other.
 template <class C>
 void pack_panels(const RowProduct& p, const typename C::T* b, int64_t depth, int64_t columns, float* panels) {
-    const int64_t size = depth * kPanel;
+    const int64_t size = depth * kPanel, filled = columns % kPanel;
+    // columns beyond the last: what is left in memory may be denormal numbers, which take long to multiply
+    float* rest = panels + columns / kPanel * size;
+    for (int64_t k = 0; filled % kLanes > 0 && k < depth; ++k, rest += kPanel) {
+        for (int64_t j = filled; j < round_up(filled, kLanes); ++j) rest[j] = 0.0f;
+    }
     if (p.b.along_depth) {
         for (int64_t j = 0; j < columns; j += kPanel, panels += size) {
             transpose_to<C>(b + j * p.b.row, p.b.row, depth, smaller(kPanel, columns - j), panels, kPanel);
@@ -303,13 +308,14 @@ void panel_products(const RowProduct& p, const char* a, const typename C::T* b, 
     }
 }
 
-// Computes a register tile and rounds it as it is stored; only row_count rows and `columns` columns exist.
+// Computes a register tile and rounds it as it is stored; only row_count rows and `columns` columns exist: the last row
+// is repeated.
 template <class D, int Vectors>
 __attribute__((noinline)) void tile_whole(const float* rows, int64_t pitch, const float* panel, int64_t depth,
                                           typename D::T* c, int64_t c_row, int64_t row_count, int64_t columns) {
     const float* left[kTileRows];
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) left[i] = rows + i * pitch;
+    for (int64_t i = 0; i < kTileRows; ++i) left[i] = rows + smaller(i, row_count - 1) * pitch;
     Lanes sum[kTileRows][Vectors] = {};
     int64_t k = 0;
     for (; k + kSteps <= depth; k += kSteps, panel += kSteps * kPanel) {
