@@ -181,7 +181,7 @@ def _sums_nothing(problem: ConvProblem) -> bool:
     """
     g = problem.geometry
     crops = (o - greatest(op - pe, 0) <= 0 for o, op, pe in zip(g.x, g.output_padding, g.pads_end, strict=True))
-    return any(view.size == 0 for view in problem.read) or any(crops)
+    return any(0 in view.shape for view in problem.read) or any(crops)
 
 
 def _write_empty_sum(program: Program, problem: ConvProblem, env: Env) -> None:

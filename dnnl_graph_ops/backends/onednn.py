@@ -15,6 +15,7 @@ from ..graph import Node, Value
 from ..ir import is_empty, is_open
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
+from ..once import answered
 from ..onednn import exact_int8, reference
 from ..onednn.broadcasts import misread
 from ..onednn.partition import ONEDNN_PARTITION
@@ -23,6 +24,7 @@ from ..program.post_op_errors import refusal
 from ..program.program import Edge, NativeOp, Operand, Program, View, is_dense
 from ..runtime import cpu
 from ..shapes import Meta
+from ..symbolic import current
 from . import builtin
 from .backend import Backend, FusionGroup, Kind, Lowering, Places, Target
 from .host_ops import HOST, step
@@ -88,6 +90,16 @@ def _why_not(node: Node, env: Env) -> str | None:
         return _TURNS_TIES
     if kind == "Wildcard":
         return "it stands for an op outside of oneDNN, which nothing here can compute; end the graph before it"
+    if kind not in schema.POST_OPS or current() is not None:
+        return _lacking(node, env)
+    # element-wise ops of a net are alike
+    tensors = [(value.shape, value.dtype) for value in (*node.inputs, *node.outputs)]
+    return answered(env.answers, (_lacking, kind, *attrs.items(), *tensors), lambda: _lacking(node, env))
+
+
+def _lacking(node: Node, env: Env) -> str | None:
+    """Returns why the library has no right kernel for a node, as its kind, attributes, dtypes and shapes tell."""
+    kind, attrs = node.kind, node.attrs
     dtypes = [[value.dtype for value in some] for some in (node.inputs, node.outputs)]
     reason = _not_in_memory(Kind(kind, *dtypes), Target.of(env))
     if reason is not None:

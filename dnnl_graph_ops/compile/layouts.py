@@ -115,7 +115,7 @@ def last_in_memory(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -
 
 
 def _values(nodes: Sequence[Node]) -> dict[Value, None]:
-    return dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.outputs))
+    return dict.fromkeys([value for node in nodes for value in (*node.inputs, *node.outputs)])
 
 
 def lay_out(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -> Places:

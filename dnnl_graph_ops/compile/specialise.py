@@ -18,7 +18,7 @@ from ..convolution.problem import ConvProblem
 from ..errors import InvalidArgumentError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
-from ..ir import GraphView, dims, linked, stages
+from ..ir import GraphView, dims, is_open, linked, stages
 from ..ir.env import Env
 from ..ir.stages import Stage
 from ..once import answered
@@ -138,8 +138,8 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
         attrs: Mapping[str, Any] = node.attrs
         metas = [value._meta for value in node.outputs]
         # what was checked as the graph was built for these very sizes is so still
-        told = all(None not in v.shape and v.shape == own.shape for v, own in zip(inputs, node.inputs, strict=True))
-        if node.kind != "Wildcard" and not (told and all(None not in meta.shape for meta in metas)):
+        told = not is_open([node]) and [value.shape for value in inputs] == [value.shape for value in node.inputs]
+        if node.kind != "Wildcard" and not told:
             read, dtype, count = tuple([value._meta for value in inputs]), metas[0].dtype, len(metas)
             where = f"{node.kind} {node.name!r}"
             infer = partial(checked, node.kind, read, attrs, where, dtype=dtype, outputs=count)
@@ -193,8 +193,8 @@ class Compilation(pipeline.Setting):
 
     def fold_dequantize(self) -> None:
         self.groups = fold_dequantize(self.groups, self.results, self.prepare)
-        read = (value for some in self.groups for node in some.nodes for value in node.inputs)
-        self.views |= _constants(value for value in read if value not in self.views)
+        read = [value for some in self.groups for node in some.nodes for value in node.inputs]
+        self.views |= _constants([value for value in read if value not in self.views])
 
     def choose_layouts(self) -> None:
         self.places = lay_out(self.groups, self.views) if self.own else Places(self.views)
@@ -300,8 +300,8 @@ def passed(
     for index, (value, (shape, strides)) in enumerate(inputs):
         c.views[value] = argument(Place.INPUT, value.dtype, shape, strides, index)
     declared = set(constants)
-    c.views |= _constants(value for value in _read(nodes, results) if value in declared)
-    c.views |= _constants(value for value in results if value not in c.views)
+    c.views |= _constants([value for value in _read(nodes, results) if value in declared])
+    c.views |= _constants([value for value in results if value not in c.views])
     for index, (value, layout) in enumerate(outputs):
         strides = dense_strides(dims(value)) if layout is None else layout[1]
         target = argument(Place.OUTPUT, value.dtype, dims(value), strides, index)
@@ -312,7 +312,7 @@ def passed(
             c.views[value] = target
     c.given = [c.views[value] for value, _ in inputs]
     c.names = {view.buffer: value.name for value, view in c.views.items()}
-    c.views |= _constants(value for value in _read(nodes, ()) if value not in c.views)
+    c.views |= _constants([value for value in _read(nodes, ()) if value not in c.views])
     c.constants = constants
     return c
 
@@ -337,7 +337,7 @@ def _prepared(nodes: Sequence[Node], value: Value, env: Env) -> Callable[[], Arr
 
 
 def _read(nodes: Sequence[Node], results: Sequence[Value]) -> list[Value]:
-    return list(dict.fromkeys((*(value for node in nodes for value in node.inputs), *results)))
+    return list(dict.fromkeys([*[value for node in nodes for value in node.inputs], *results]))
 
 
 def _constants(values: Iterable[Value]) -> dict[Value, View]:

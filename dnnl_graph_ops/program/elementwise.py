@@ -298,7 +298,7 @@ def _spread(view: View, dst: View) -> str | None:
     """Returns the kernels' name for how an operand is broadcast over dst, such as "channel"; None if they have none."""
     if view.ndim == 1:  # a bias
         return "channel" if view.shape == dst.shape[1:2] and _channels_last(dst) else None
-    varies = tuple(axis for axis, size in enumerate(view.shape) if size != 1)
+    varies = tuple([axis for axis, size in enumerate(view.shape) if size != 1])
     if view.ndim != dst.ndim or any(view.shape[axis] != dst.shape[axis] for axis in varies):
         return None
     if not varies:

@@ -61,7 +61,7 @@ class Buffer:
         return self.elements * dtypes.itemsize(self.dtype)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class View:
     """A strided window into a buffer; strides and offset in elements."""
 
@@ -69,11 +69,6 @@ class View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
-
-    def __init__(self, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> None:
-        # a net has thousands of views; the function that dataclass makes for frozen ones takes twice as long
-        values = self.__dict__
-        values["buffer"], values["shape"], values["strides"], values["offset"] = buffer, shape, strides, offset
 
     @property
     def dtype(self) -> str:
