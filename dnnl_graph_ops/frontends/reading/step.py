@@ -167,11 +167,11 @@ class Step:
         spec, where = schema.OPS[kind], self.where
         last = len(spec.inputs) - 1
         for i, operand in enumerate(operands):
-            slot, is_value = spec.inputs[i if i < last else last], isinstance(operand, Value)
-            given = operand.dtype if is_value else dtypes.canonical(operand.dtype)
+            slot = spec.inputs[i if i < last else last]
+            given = operand.dtype if isinstance(operand, Value) else dtypes.canonical(operand.dtype)
             if slot.dtypes and given not in slot.dtypes:
                 raise UnsupportedError(f"{where}: {slot.name} of {given}; {kind} takes {', '.join(slot.dtypes)}")
-            if not is_value:
+            if not isinstance(operand, Value):
                 self.spend(operand)
         outputs = apply(
             kind,
