@@ -39,17 +39,16 @@ def owner_of(array: Array) -> tuple[Any, bool]:
     return base, writeable
 
 
-def never_changes(array: Array) -> bool:
-    """Whether the elements are dense and can never be written: memory of a bytes object, or of a file."""
+def kept(array: Array) -> tuple[Array, bool]:
+    """Returns a view of dense elements that can never be written, memory of bytes or of a file, else a dense copy.
+
+    And whether the elements are pages of a mapped file, which take no memory of this process.
+    """
     owner, writeable = owner_of(array)
-    return (
-        isinstance(owner, bytes | Pages | Mapped) and not writeable and array.flags.c_contiguous and array.flags.aligned
-    )
-
-
-def in_file(array: Array) -> bool:
-    """Whether the elements are pages of a mapped file, which take no memory of this process."""
-    return isinstance(owner_of(array)[0], Mapped)
+    fixed = isinstance(owner, bytes | Pages | Mapped) and not writeable
+    if fixed and array.flags.c_contiguous and array.flags.aligned:
+        return array.view(), isinstance(owner, Mapped)
+    return np.array(array, order="C", copy=True), False
 
 
 def from_piece(piece: Pages | bytes, dtype: Any, shape: tuple[int, ...], start: int = 0) -> Array:

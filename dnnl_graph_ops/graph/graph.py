@@ -20,7 +20,7 @@ from ..words import counted
 from . import hooks, reclaim
 from .algorithm_info import Selection
 from .choices import Algorithm, FpmathMode, Policy, Precision, Tune
-from .constants import Constant, in_file, never_changes
+from .constants import Constant, kept
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -362,11 +362,10 @@ class Graph:
         where = "Graph.constant" + (f" {name!r}" if name is not None else "")
         if isinstance(array, Value):
             raise TypeError(f"{where}: needs an array, got a Value")
-        given = as_array(array, where)
-        data = given.view() if never_changes(given) else np.array(given, order="C", copy=True)
+        data, filed = kept(as_array(array, where))
         dtype = dtypes.canonical(data.dtype, where)
         data.flags.writeable = False
-        if not in_file(data):
+        if not filed:
             reclaim.account(data, self)
         unique = self._claim(_name(name, where), where) if name is not None else self._fresh("constant")
         return self._hold(Constant(data), dtype, unique)

@@ -4,7 +4,8 @@ import numpy as np
 
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
-from dnnl_graph_ops.graph.constants import in_file
+from dnnl_graph_ops.graph.constants import owner_of
+from dnnl_graph_ops.graph.files import Mapped
 
 
 def random_arrays(rng, values, **sizes):
@@ -52,7 +53,10 @@ def deep(size=None):
 
 def mapped(net):
     """The packed arrays of all plans, and whether each lies in a file."""
-    return [in_file(array) for array in {id(array): array for array in net._constants_read()}.values()]
+    return [
+        isinstance(owner_of(array)[0], Mapped)
+        for array in {id(array): array for array in net._constants_read()}.values()
+    ]
 
 
 def scaled(rng):

@@ -219,7 +219,7 @@ class _Builder:
         return self._run_on_arrays(node, "")
 
     def _time(self, node: OnnxNode) -> int:
-        return max((self.times.get(name, -1) for name in node.reads), default=-1)
+        return max([self.times.get(name, -1) for name in node.reads], default=-1)
 
     def _build(self, node: OnnxNode) -> None:
         number = (self._time(node) + 1) // 2

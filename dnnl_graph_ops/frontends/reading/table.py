@@ -82,6 +82,11 @@ def first(step: Step) -> Meta:
     return step.meta(0)
 
 
+def _hold(values: Any, kind: type) -> bool:
+    """Whether all values are of a type."""
+    return {kind}.issuperset(map(type, values)) or all(isinstance(value, kind) for value in values)
+
+
 def check(node: OnnxNode) -> list[str]:
     """Returns why a node is unsupported for any inputs; empty if it is not.
 
@@ -100,7 +105,7 @@ def check(node: OnnxNode) -> list[str]:
             problems.append(f"{node.where}: attribute {name!r} of its type")
         elif not isinstance(value, attr.kind):
             raise InvalidArgumentError(f"{node.where}: attribute {name!r} is a {type(value).__name__}")
-        elif attr.items is not None and not all(isinstance(item, attr.items) for item in node.attrs[name]):
+        elif attr.items is not None and not _hold(value, attr.items):
             raise InvalidArgumentError(f"{node.where}: attribute {name!r} must hold {attr.items.__name__}s")
         elif attr.allowed and value not in attr.allowed:
             choices = ", ".join(map(str, attr.allowed))
