@@ -11,9 +11,9 @@
 namespace dgo::DGO_ISA {
 namespace {
 
-// kChunk, kPartBytes: columns and bytes of a panel in one pass. The rows of a block stay in the first cache level; the
-// weights, and the rows and sums of a task, in the second.
-constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024;
+// kChunk, kPartBytes: columns, and the most bytes of a panel, in one pass. The rows of a block stay in the first cache
+// level; the weights, and the rows and sums of a task, in the second, which has 2 MB on CPUs with tiles.
+constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024, kPartBytesOfTiles = 96 * 1024;
 // Elements from one row of sums to the next: rows 1 KB apart would share four sets of the first cache level.
 constexpr int64_t kSumsPitch = kChunk + 16;
 
@@ -36,7 +36,7 @@ public:
     using Sum = typename Finish::Sum;
 
     Products(const ProductParams& params, const ProductCall& call, char* memory, char* dst)
-        : finish_(params, call, dst), dot_(*params.dot), params_(params),
+        : finish_(params, call, dst), dot_(*params.dot), params_(params), part_bytes_(part_bytes()),
           epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
           has_epilogue_(call.epilogue.params != nullptr) {
         ScratchCarver carver(memory);
@@ -85,7 +85,13 @@ private:
     int64_t panel_bytes() const { return params_.src.segments * unit_count() * unit_bytes(dot_); }
     // Returns the elements of a column in `bytes` bytes of a panel.
     int64_t elements(int64_t bytes) const { return bytes / kDotColumns >> (dot_.item == 2 ? 1 : 0); }
-    int64_t parts() const { return ceil_div(panel_bytes(), kPartBytes); }
+    int64_t parts() const { return ceil_div(panel_bytes(), part_bytes_); }
+    // Returns the bytes of a part, of a few whole units: parts are equal but for the last one.
+    int64_t part_bytes() const {
+        const int64_t all = larger(panel_bytes(), 1),
+                      most = dot_.unit * dot_.item == 64 ? kPartBytesOfTiles : kPartBytes;
+        return round_up(ceil_div(all, ceil_div(all, most)), unit_bytes(dot_));
+    }
     int64_t most_spans() const { return params_.src.segments + parts(); }
     int64_t run_bytes() const { return round_up(params_.src.run, dot_.unit) * dot_.item; }
     // Returns the bytes from one copied row to the next: not a multiple of 4 KB, at which rows would share one set of
@@ -197,11 +203,11 @@ private:
             }
             int64_t panel = s * of_segment;
             for (int64_t done = 0, depth; !all && done < channels; done += depth, panel += depth * element) {
-                const int64_t begin = s % fold * channels + done, room = elements(kPartBytes - panel % kPartBytes);
+                const int64_t begin = s % fold * channels + done, room = elements(part_bytes_ - panel % part_bytes_);
                 depth = smaller(channels - done, room);
                 DotSpan* before = spans + count - 1;
                 if (count > 0 && before->run == s / fold && before->begin + before->depth == begin &&
-                    before->panel + before->depth * element == panel && panel % kPartBytes != 0) {
+                    before->panel + before->depth * element == panel && panel % part_bytes_ != 0) {
                     before->depth += depth;
                 } else {
                     spans[count++] = {s / fold, begin, depth, panel};
@@ -216,7 +222,7 @@ private:
     int64_t find_terms(const DotRows* rows, int64_t below, const DotSpan* spans, int64_t count, int64_t part) {
         int64_t found = 0;
         for (const DotSpan* span = spans; span != spans + count; ++span) {
-            if (part >= 0 && span->panel / kPartBytes != part) continue;
+            if (part >= 0 && span->panel / part_bytes_ != part) continue;
             const DotRows &first = rows[span->run], &second = rows[below + span->run];
             const int64_t begin = span->begin * dot_.item;
             terms_[found++] = {
@@ -303,6 +309,7 @@ private:
     Finish finish_;
     const Dot& dot_;
     const ProductParams& params_;
+    const int64_t part_bytes_;
     EpilogueRows epilogue_;
     const bool has_epilogue_;
     char *zeros_, *left_;
