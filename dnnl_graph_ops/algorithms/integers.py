@@ -61,8 +61,13 @@ def depth_of(problem: ConvProblem) -> int:
 
 
 def sums_fit(problem: ConvProblem) -> bool:
-    """Whether the sums of a layer fit into 32 bits."""
-    return depth_of(problem) * prod(problem.geometry.kernel) <= _MOST_TERMS
+    """Whether the sums of a layer fit into 32 bits.
+
+    Each position of the source meets a result at one tap at most: padding adds zeros.
+    """
+    g = problem.geometry
+    positions = g.y if problem.direction == DGRAD else g.x
+    return depth_of(problem) * prod(map(min, g.kernel, positions)) <= _MOST_TERMS
 
 
 def fits(problem: ConvProblem) -> bool:

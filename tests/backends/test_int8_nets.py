@@ -300,6 +300,16 @@ def test_what_has_too_many_terms_or_is_not_asked_for_runs_as_before():
     assert OWN.isdisjoint(compiled(graph, ops.convolution(deep, w, data_format="NCX", weights_format="OIX"))[1])
 
 
+def test_a_layer_of_one_position_sums_its_channels_alone_whatever_the_kernel():
+    channels, graph = 33000, dgo.Graph()
+    x = ops.dequantize(graph.input("x", (1, 1, 1, channels), "u8"), scales=[1.0])
+    w = ops.dequantize(graph.constant(np.full((channels, 4, 2, 2), -128, np.int8)), scales=[1.0], zps=[127])
+    y = ops.conv_transpose(x, w, name="c", data_format="NXC", weights_format="IOX", strides=[1, 1])
+    net = graph.compile(y, algorithms={"c": "builtin integer"})
+    result = net(np.full((1, 1, 1, channels), 255, np.uint8))
+    assert (result == np.float32(-(255**2) * channels)).all(), "the lowest sum, close to that of 32 bits"
+
+
 @pytest.mark.choice
 def test_integers_are_joined_as_integers(seed):
     """A part with the scale and zero point of the whole is written where it belongs; another is rounded alone."""
