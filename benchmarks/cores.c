@@ -4,8 +4,8 @@
 // become the latest. A region with a dynamic loop, once it is known by its first run, is run by one fiber, as a thread's
 // scratch is in its core's cache; cores.py gives each chunk to the thread that would have asked for it. Nothing runs at
 // the same time: what cores do to each other, by memory's bandwidth and shared caches, is not in these times. Only the
-// entry points that GCC emits for this package and oneDNN are here. Seconds are the thread's alone, so other processes do
-// not count.
+// package's teams (bindings/kernels/team.hpp) and the entry points that GCC emits for oneDNN are here. Seconds are the
+// thread's alone, so other processes do not count.
 #define _GNU_SOURCE
 #include <immintrin.h>
 #include <stdbool.h>
@@ -25,6 +25,7 @@ typedef struct {
     double time;      // the answer to someone who asked for the time
     double threads;   // 0: someone asked for the time
     double first, end;  // its spans
+    double own;  // whether a team of the package runs it
 } Region;
 
 // Seconds of a thread, or of one of these; at a barrier, none.
@@ -54,6 +55,7 @@ static Fiber fibers[MOST_THREADS];
 static Loop loops[LOOPS];
 static void (*function)(void*);
 static void* argument;
+static const void* name;  // of what the region runs
 static int threads = 1, team = 1, current = 0;
 static bool active = false, ending = false;  // ending: the first thread has
 static double began, left;  // when the current fiber went on; when the last region ended
@@ -95,13 +97,17 @@ static void pause_clock(void) {
 static struct {
     bool on, in_chunk, looped;
 } replay;
-static void* known[KNOWN];  // functions of regions with dynamic loops
+static const void* known[KNOWN];  // names of regions with dynamic loops
 static int known_count = 0;
 
-static bool is_known(const void* fn) {
+static bool is_known(const void* of) {
     for (int i = 0; i < known_count; ++i)
-        if (known[i] == fn) return true;
+        if (known[i] == of) return true;
     return false;
+}
+
+static void learn(void) {
+    if (!is_known(name) && known_count < KNOWN) known[known_count++] = name;
 }
 
 // Tells whose the seconds since the last call are: a chunk's, before the first loop each thread's, as every thread prepares
@@ -187,6 +193,17 @@ void GOMP_barrier(void) {
     began = now();
 }
 
+// A body of the package's teams.
+typedef struct {
+    void (*body)(void*, int, int);
+    void* data;
+} Job;
+
+static void run_job(void* data) {
+    const Job* const job = data;
+    job->body(job->data, omp_get_thread_num(), omp_get_num_threads());
+}
+
 void GOMP_parallel_start(void (*fn)(void*), void* data, unsigned wanted) {
     if (active) {
         ++fibers[current].level;
@@ -196,9 +213,10 @@ void GOMP_parallel_start(void (*fn)(void*), void* data, unsigned wanted) {
     if (team > MOST_THREADS) abort();
     function = fn;
     argument = data;
-    region = (Region){.serial = now() - left, .threads = team, .first = (double)span_count};
+    name = fn == run_job ? (const void*)((const Job*)data)->body : (const void*)fn;
+    region = (Region){.serial = now() - left, .threads = team, .first = (double)span_count, .own = fn == run_job};
     replay.looped = replay.in_chunk = false;
-    replay.on = team > 1 && is_known((const void*)fn);
+    replay.on = team > 1 && is_known(name);
     if (replay.on) team = 1;
     for (int i = 0; i < LOOPS; ++i) loops[i].sequence = -1;
     for (int i = 0; i < team; ++i) {
@@ -258,6 +276,29 @@ void GOMP_parallel(void (*fn)(void*), void* data, unsigned wanted, unsigned flag
     GOMP_parallel_end();
 }
 
+void dgo_team_run(int wanted, void (*body)(void*, int, int), void* data) {
+    Job job = {body, data};
+    GOMP_parallel(run_job, &job, (unsigned)wanted, 0);
+}
+void dgo_team_barrier(void) { GOMP_barrier(); }
+void dgo_team_stand(int wanted, void (*steps)(void*), void* data) {
+    (void)wanted;
+    steps(data);
+}
+
+int64_t dgo_team_next(int64_t* next, int64_t end) {
+    const bool shared = active && fibers[current].level == 0 && region.threads > 1;
+    if (shared) learn();
+    if (shared && replay.on) {
+        replay_clock();
+        replay.looped = true;
+        replay.in_chunk = *next < end;
+    } else if (shared) {
+        yield_to_others();
+    }
+    return (*next)++;
+}
+
 static bool next_chunk(long* first, long* last) {
     Fiber* const fiber = &fibers[current];
     Loop* const loop = fiber->loop;
@@ -283,7 +324,7 @@ bool GOMP_loop_nonmonotonic_dynamic_start(long first, long end, long step, long 
         nested = (Loop){first, end, step, chunk, 0};
         fiber->loop = &nested;
     } else {
-        if (!is_known((const void*)function) && known_count < KNOWN) known[known_count++] = (void*)function;
+        learn();
         const int64_t sequence = fiber->loops++;
         fiber->loop = &loops[sequence % LOOPS];
         if (fiber->loop->sequence != sequence) *fiber->loop = (Loop){first, end, step, chunk, sequence};

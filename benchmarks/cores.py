@@ -3,15 +3,15 @@
 `python benchmarks/cores.py` simulates models of the zoo, `--layers 40` layers of the suites drawn by a seed. Each runs
 in a process whose OpenMP is `cores.c`: T threads on one core, the seconds of each part and chunk taken alone. A step's
 time on T cores is that of its serial code and of the latest thread of each parallel region, plus waking the threads,
-but no less than its bytes from memory take at the memory's bandwidth. Needs a C compiler.
+but no less than its bytes from memory take at the memory's bandwidth. Needs compilers of C and C++.
 
 `--verify` compares two threads with a real run, in turns with one thread. `docs/internals/cores.md` says how it works.
 
 Assumed, not measured: `--bandwidth` of the memory and `--caches` of a core, the same for any number of cores; that one
 call follows another, so that an operand comes from memory if more bytes than the caches of T cores hold have been
-touched since; that bytes in caches take the time that they take on this core; and that each thread beyond two adds
-`BEYOND` to a region, as libgomp's barrier is one counter. Not in the model: lines that travel between caches, clock
-rates that cores share, NUMA, hybrid cores.
+touched since; that bytes in caches take the time that they take on this core; and that each thread that shares a
+counter with two others adds `BEYOND`: all of a region of libgomp, up to `GROUP` in a team that stands, and one for each
+group of these. Not in the model: lines that travel between caches, clock rates that cores share, NUMA, hybrid cores.
 """
 
 from __future__ import annotations
@@ -33,19 +33,38 @@ from typing import Any, Final, NamedTuple
 THREADS: Final = (1, 2, 4, 8, 16, 32, 64)
 SHOWN: Final = 16  # the number of threads whose bounds are shown
 BEYOND: Final = 0.1e-6  # seconds
+GROUP: Final = 8  # as in bindings/kernels/team.cpp
 SAME: Final = 5e-9  # seconds between two readings of the clock
 WARM: Final = 2  # calls before one that is recorded: nets for other numbers of threads have taken the caches
 BLOCK: Final = 1 << 16  # bytes of the arena that are told apart
 BOUNDS: Final = ("serial", "few tasks", "uneven", "more work", "waking", "bandwidth")
 EMPTY = """
 #include <omp.h>
-double empty_region(int threads, int times) {
-    const double begin = omp_get_wtime();
-    for (int i = 0; i < times; ++i) {
+#include "kernels/standing.hpp"
+#include "kernels/team.hpp"
+
+static void run(int threads) {
 #pragma omp parallel num_threads(threads)
-        __asm__ volatile("");
-    }
+    __asm__ volatile("");
+}
+
+// Seconds of regions, of `threads` and of `others` in turns.
+extern "C" double empty_region(int threads, int others, int times) {
+    const double begin = omp_get_wtime();
+    for (int i = 0; i < times; ++i) run(i % 2 ? threads : others);
     return (omp_get_wtime() - begin) / times;
+}
+
+// Seconds of bodies of two threads that stand.
+extern "C" double empty_body(int times) {
+    double seconds = 0;
+    omp_set_num_threads(2);
+    dgo::stand(2, [&] {
+        const double begin = omp_get_wtime();
+        for (int i = 0; i < times; ++i) dgo::run_team(2, [](int, int) { __asm__ volatile(""); });
+        seconds = omp_get_wtime() - begin;
+    });
+    return seconds / times;
 }
 """
 
@@ -56,7 +75,7 @@ CHUNK, EACH, BARRIER = -1, -2, -3  # as in cores.c
 class Region(ctypes.Structure):
     """As in cores.c."""
 
-    _fields_ = [(name, ctypes.c_double) for name in ("serial", "time", "threads", "first", "end")]
+    _fields_ = [(name, ctypes.c_double) for name in ("serial", "time", "threads", "first", "end", "own")]
 
 
 class Span(NamedTuple):
@@ -67,11 +86,15 @@ class Span(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A region of a run, with the serial code before it; 0 threads: serial code alone."""
+    """A region of a run, with the serial code before it; 0 threads: serial code alone.
+
+    `own`: a team of the package runs it.
+    """
 
     serial: float
     threads: int
     spans: list[Span]
+    own: bool
 
     def fastest(self, other: Part) -> Part:
         """Returns the part with the least seconds of both runs for each of its spans."""
@@ -93,27 +116,35 @@ class Part(NamedTuple):
             work += seconds * (self.threads if of == EACH else 1)
         kinds = [span.of for span in self.spans]
         counts = {"tasks": kinds.count(CHUNK), "barriers": kinds.count(BARRIER)}
-        return {"threads": self.threads, "work": work, "makespan": max(clocks), **counts}
+        return {"threads": self.threads, "work": work, "makespan": max(clocks), "own": self.own, **counts}
 
 
 class Step(NamedTuple):
     """A step of a plan: its title, its operands, serial seconds, and its regions' fields.
 
-    `operands`: pairs of bytes, and how many bytes have been touched since these.
+    `operands`: pairs of bytes, and how many bytes have been touched since these. `range`: the number of the range of
+    steps that one team stands in, or -1.
     """
 
     title: str
     operands: list[tuple[float, float]]
     serial: float
     regions: list[dict[str, float]]
+    range: int
 
 
 class Machine(NamedTuple):
-    """Bytes a second of the memory, bytes that a core's caches hold, seconds of an empty region of two threads."""
+    """Bytes a second of the memory, bytes that a core's caches hold, and seconds.
+
+    `region`: of an empty region of two threads. `body`: of an empty body of two threads of a team that stands.
+    `start`: of starting a thread, as libgomp does in a region of more threads than the one before.
+    """
 
     memory: float
     caches: float
     region: float
+    body: float
+    start: float
 
     def moving(self, step: Step, threads: int) -> float:
         """Returns the seconds of the bytes of a step that are not in the caches of so many cores."""
@@ -122,6 +153,39 @@ class Machine(NamedTuple):
 
     def waking(self, threads: int) -> float:
         return 0.0 if threads == 1 else self.region + BEYOND * (threads - 2)
+
+    def telling(self, threads: int) -> float:
+        """Returns the seconds of a body of a team that stands."""
+        groups = -(-threads // GROUP)
+        return 0.0 if threads == 1 else self.body + BEYOND * (min(threads, GROUP) - 2 + (groups if groups > 1 else 0))
+
+
+class Teams:
+    """The teams of a call that follows another one: what it takes to have one, region by region."""
+
+    def __init__(self, machine: Machine, threads: int) -> None:
+        self.machine, self.threads = machine, threads
+        self.size = threads  # of the last region
+        self.range = -1
+
+    def step(self, step: Step) -> float:
+        """Returns the seconds until a step's team stands."""
+        begins = step.range >= 0 and step.range != self.range
+        self.range = step.range
+        return self.opening(self.threads) if begins else 0.0
+
+    def opening(self, threads: int) -> float:
+        more, self.size = max(threads - self.size, 0), threads
+        return self.machine.waking(threads) + more * self.machine.start
+
+    def region(self, region: Mapping[str, float]) -> float:
+        threads, barriers = int(region["threads"]), region["barriers"] / 2
+        if threads <= 1:
+            return 0.0
+        if not region["own"]:
+            return self.opening(threads) + self.machine.waking(threads) * barriers
+        told = self.machine.telling(threads)
+        return told * (1 + barriers) if self.range >= 0 else self.opening(self.threads) + told * barriers
 
 
 # -- in the process of a case ---------------------------------------------------------------------------------------
@@ -164,6 +228,7 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
         net(*inputs)
     best: dict[int, list[list[Part]]] = {}
     titles: dict[int, list[str]] = {}
+    standing: dict[int, list[tuple[int, int]]] = {}
     for _ in range(runs):
         for threads, (net, inputs) in nets.items():
             for _ in range(WARM):
@@ -174,6 +239,7 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
             count = library.cores_end(ctypes.byref(regions), ctypes.byref(spans))
             steps = by_step(regions[:count], spans, [step.seconds for step in profile])
             titles[threads] = [f"{step.step}, {step.algorithm}" for step in profile]
+            standing[threads] = net._prepared(inputs, {}, 1)[2].standing
             best[threads] = [
                 [one.fastest(other) for one, other in zip(*pair, strict=True)]
                 for pair in zip(best.get(threads, steps), steps, strict=True)
@@ -185,8 +251,11 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
                 of_step,
                 sum(part.serial for part in parts),
                 [part.scheduled() for part in parts if part.threads],
+                next((i for i, (begin, end) in enumerate(standing[threads]) if begin <= place < end), -1),
             )
-            for title, of_step, parts in zip(titles[threads], touched(*nets[threads]), best[threads], strict=True)
+            for place, (title, of_step, parts) in enumerate(
+                zip(titles[threads], touched(*nets[threads]), best[threads], strict=True)
+            )
         ]
         for threads in nets
     }
@@ -235,7 +304,7 @@ def by_step(regions: Sequence[Region], spans: Any, seconds: Sequence[float]) -> 
         for region in regions[marks[i] + 1 : marks[j] + 1]:
             values = spans[2 * int(region.first) : 2 * int(region.end)]
             found = [Span(int(kind), taken) for kind, taken in zip(values[::2], values[1::2], strict=True)]
-            parts.append(Part(region.serial, int(region.threads), found))
+            parts.append(Part(region.serial, int(region.threads), found, bool(region.own)))
         steps.append(parts)
         begin = j + 1
     return steps
@@ -258,8 +327,10 @@ def timed(case: Mapping[str, Any], seconds: float) -> dict[str, float]:
 def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[float, list[dict[str, float]]]:
     """Returns the seconds on so many cores, and by step those that each bound adds to an even share of the work."""
     total, bounds = 0.0, []
+    teams = Teams(machine, threads)
     for step in steps:
         added = dict.fromkeys(BOUNDS, 0.0)
+        added["waking"] = teams.step(step)
         added["serial"] = step.serial * (1 - 1 / threads)
         added["share"] = step.serial / threads
         for region in step.regions:
@@ -267,7 +338,7 @@ def predicted(steps: Sequence[Step], threads: int, machine: Machine) -> tuple[fl
             added["share"] += work / threads
             added["few tasks"] += work / team - work / threads
             added["uneven"] += region["makespan"] - work / team
-            added["waking"] += machine.waking(int(team)) * (1 + region["barriers"] / 2)
+            added["waking"] += teams.region(region)
         seconds = sum(added.values())
         added["bandwidth"] = max(machine.moving(step, threads) - seconds, 0.0)
         total += seconds + added["bandwidth"]
@@ -313,18 +384,26 @@ def row(
 # -- the parent -----------------------------------------------------------------------------------------------------
 
 
-def built(folder: str, name: str, flags: Sequence[str], source: str) -> str:
+def built(folder: str, name: str, language: str, source: str, flags: Sequence[str] = ()) -> str:
     path = str(Path(folder) / name)
-    command = ["cc", "-O2", "-shared", "-fPIC", *flags, "-x", "c", "-", "-o", path]
+    command = ["c++", "-O2", "-shared", "-fPIC", *flags, "-x", language, "-", "-o", path]
     subprocess.run(command, input=source, text=True, check=True)
     return path
 
 
 def machine_of(folder: str, memory: float, caches: float) -> Machine:
-    library = ctypes.CDLL(built(folder, "empty.so", ("-fopenmp",), EMPTY))
-    library.empty_region.restype = ctypes.c_double
-    region = min(library.empty_region(2, 200) for _ in range(50))
-    return Machine(memory, caches, region)
+    bindings = Path(__file__).parents[1] / "bindings"
+    flags = ("-std=c++17", "-fopenmp", f"-I{bindings}", str(bindings / "kernels/team.cpp"))
+    library = ctypes.CDLL(built(folder, "empty.so", "c++", EMPTY, flags))
+    library.empty_region.restype = library.empty_body.restype = ctypes.c_double
+    regions = {
+        pair: min(library.empty_region(*pair, times) for _ in range(100))
+        for pair, times in (((2, 2), 50), ((3, 3), 20), ((3, 2), 20))
+    }
+    body = min(library.empty_body(50) for _ in range(100))
+    # a thread is started in every second region
+    start = 2 * (regions[3, 2] - (regions[2, 2] + regions[3, 3]) / 2)
+    return Machine(memory, caches, regions[2, 2], body, max(start, 0.0))
 
 
 def cases(models: Sequence[str], layers: int, seed: int) -> list[dict[str, Any]]:
@@ -373,9 +452,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(timed(case, options.verify) if options.verify else simulated(case, options.runs)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        preload = built(folder, "cores.so", (), Path(__file__).with_name("cores.c").read_text(encoding="utf-8"))
+        preload = built(folder, "cores.so", "c", Path(__file__).with_name("cores.c").read_text(encoding="utf-8"))
         machine = machine_of(folder, options.bandwidth * 1e9, options.caches * 2**20)
-        print(f"an empty region of two threads takes {machine.region * 1e6:.1f} us")
+        print(
+            f"an empty region of two threads takes {machine.region * 1e6:.1f} us, a body of a team that stands "
+            f"{machine.body * 1e6:.1f}, starting a thread {machine.start * 1e6:.1f}"
+        )
         head = " | ".join(f"{threads}" for threads in THREADS[1:])
         efficiencies: dict[int, list[tuple[float, float]]] = {threads: [] for threads in THREADS[1:]}
         print(f"| | ms, 1 | {head} | bounds at {SHOWN} | step that loses most |\n|---|{'---:|' * 7}---|---|")

@@ -772,6 +772,9 @@ class Executor:
     @property
     def idle_contexts(self) -> int: ...
     @property
+    def standing(self) -> list[tuple[int, int]]:
+        """Ranges of steps that one team of threads runs, known after a run with several threads."""
+    @property
     def release_gil(self) -> bool: ...
     @property
     def threads(self) -> int: ...

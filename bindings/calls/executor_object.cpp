@@ -421,6 +421,14 @@ void bind_executor(py::module_& m) {
         .def_property_readonly("arena_bytes", [](const ExecutorObject& self) { return self.core.arena_bytes(); })
         .def_property_readonly("constant_bytes", [](const ExecutorObject& self) { return self.core.constant_bytes(); })
         .def_property_readonly("idle_contexts", [](const ExecutorObject& self) { return self.core.idle_contexts(); })
+        .def_property_readonly(
+            "standing",
+            [](const ExecutorObject& self) {
+                std::vector<std::pair<std::size_t, std::size_t>> ranges;
+                for (const Executor::Range& range : self.core.standing()) ranges.emplace_back(range.begin, range.end);
+                return ranges;
+            },
+            "Ranges of steps that one team of threads runs, known after a run with several threads.")
         .def_property_readonly("release_gil", [](const ExecutorObject& self) { return self.core.release_gil(); })
         .def_property_readonly("threads", [](const ExecutorObject& self) { return self.core.threads(); })
         .def_property_readonly("steps", [](const ExecutorObject& self) { return self.core.steps().size(); });

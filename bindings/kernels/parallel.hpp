@@ -4,20 +4,24 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 
+#include "kernels/team.hpp"
+
 namespace dgo {
 
-// Waking a team costs a few microseconds: less work than this per thread is done faster by fewer threads.
-constexpr double kBytesPerThread = 32 * 1024;
+// Waking a team costs a few microseconds: less work than this for two is done faster by one thread, and less work for each
+// of more threads by fewer.
+constexpr double kBytesOfTwo = 64 * 1024, kBytesPerThread = 16 * 1024;
 
 // Returns the threads for some work. bytes: the bytes that all tasks move, or arithmetic worth as many; a floating
 // number, as it may be past all bounds. Within a team each thread goes on alone.
 inline int threads_for(int64_t tasks, double bytes) {
-    if (omp_in_parallel()) return 1;
+    if (team::busy()) return 1;
+    if (tasks < 2 || bytes < kBytesOfTwo) return 1;
     const double useful = std::min(static_cast<double>(tasks), bytes / kBytesPerThread);
-    if (useful < 2) return 1;
     return static_cast<int>(std::min<double>(useful, omp_get_max_threads()));
 }
 
@@ -30,17 +34,14 @@ void parallel_parts(int threads, int64_t tasks, Run&& run) {
         return;
     }
     std::exception_ptr error;
-#pragma omp parallel num_threads(threads)
-    {
-        const int64_t team = omp_get_num_threads();
-        const int rank = omp_get_thread_num();
+    std::atomic<bool> failed{false};
+    run_team(threads, [&](int rank, int size) {
         try {
-            run(tasks * rank / team, tasks * (rank + 1) / team, rank);
+            run(tasks * rank / size, tasks * (rank + 1) / size, rank);
         } catch (...) {
-#pragma omp critical(dgo_error)
-            if (!error) error = std::current_exception();
+            if (!failed.exchange(true)) error = std::current_exception();
         }
-    }
+    });
     if (error) std::rethrow_exception(error);
 }
 

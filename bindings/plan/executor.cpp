@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "kernels/standing.hpp"
 #include "library/fork_guard.hpp"
 #include "library/host_task.hpp"
 #include "library/status.hpp"
@@ -118,6 +119,7 @@ Executor::Executor(std::shared_ptr<const Engine> engine, std::string name)
 
 Executor::~Executor() {
     delete first_idle_.load(std::memory_order_acquire);
+    delete standing_.load(std::memory_order_acquire);
     if (finalized_ && !small()) blocks().leave(arena_bytes());
     if (engine_) engine_->lib->constants_dropped(engine_->kind, constant_bytes_);
 }
@@ -408,20 +410,65 @@ void Executor::Step::run_on_host(char* const* operands) const {
         callback(operands);
 }
 
-void Executor::run_steps(const Context& context) const {
-    for (const Step& step : steps_) run_step(step, context);
+template <class Between>
+void Executor::run_range(Range steps, const Context& context, const Between& between) const {
+    for (std::size_t s = steps.begin; s < steps.end; ++s) {
+        run_step(steps_[s], context);
+        if (s + 1 < steps_.size()) between();
+    }
+}
+
+// Runs all steps; then it is known which of them start bodies of several threads: a team stands through neighbouring
+// kernels that start more than one.
+template <class Between>
+void Executor::run_and_see(const Context& context, const Between& between) const {
+    auto standing = std::make_unique<std::vector<Range>>();
+    Range range{0, 0};
+    std::int64_t count = 0;
+    const auto end_range = [&] {
+        if (count > 1) standing->push_back(range);
+        count = 0;
+    };
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+        bodies() = {};
+        run_range({s, s + 1}, context, between);
+        const Bodies of_step = bodies();
+        if (steps_[s].kind != StepKind::kernel) {
+            end_range();
+        } else if (of_step.count) {
+            range = {count ? range.begin : s, s + 1,
+                     count ? std::max(range.threads, of_step.threads) : of_step.threads};
+            count += of_step.count;
+        }
+    }
+    end_range();
+    standing->shrink_to_fit();
+    const std::vector<Range>* none = nullptr;
+    if (standing_.compare_exchange_strong(none, standing.get(), std::memory_order_release)) standing.release();
+}
+
+template <class Between>
+void Executor::run_steps(const Context& context, const Between& between) const {
+    const std::vector<Range>* const standing = standing_.load(std::memory_order_acquire);
+    if (!standing && !on_device() && omp_get_max_threads() > 1) {
+        run_and_see(context, between);
+    } else {
+        std::size_t step = 0;
+        if (standing) {
+            for (const Range& range : *standing) {
+                run_range({step, range.begin}, context, between);
+                stand(range.threads, [&] { run_range(range, context, between); });
+                step = range.end;
+            }
+        }
+        run_range({step, steps_.size()}, context, between);
+    }
     if (wait_ && context.stream) context.stream->wait();
 }
 
-void Executor::run_watched(const Context& context, const Poll& poll) const {
-    Heartbeat heartbeat(poll);
-    for (const Step& step : steps_) {
-        run_step(step, context);
-        if (&step == &steps_.back()) break;
-        heartbeat();
-        call_scope::check_deadline(name_);
-    }
-    if (wait_ && context.stream) context.stream->wait();
+std::vector<Executor::Range> Executor::standing() const {
+    const std::vector<Range>* const standing = standing_.load(std::memory_order_acquire);
+    return standing ? *standing : std::vector<Range>{};
 }
 
 void Executor::run(const Addresses& arrays, const Poll& poll) const {
@@ -432,10 +479,15 @@ void Executor::run(const Addresses& arrays, const Poll& poll) const {
     const ThreadCount threads(threads_);
     Lease lease(*this);
     bind_all(lease.context(), lease.arena(), arrays);
-    if (poll)
-        run_watched(lease.context(), poll);
-    else
-        run_steps(lease.context());
+    if (poll) {
+        Heartbeat heartbeat(poll);
+        run_steps(lease.context(), [&] {
+            heartbeat();
+            call_scope::check_deadline(name_);
+        });
+    } else {
+        run_steps(lease.context(), [] {});
+    }
     if (on_device()) fetch_results(lease.context(), arrays);
     lease.done();
 }
@@ -452,7 +504,7 @@ std::vector<double> Executor::benchmark(const Addresses& arrays, std::size_t rep
     bind_all(lease.context(), lease.arena(), arrays);
     const auto batch_seconds = [&](std::size_t batch) {
         const auto start = Clock::now();
-        for (std::size_t i = 0; i < batch; ++i) run_steps(lease.context());
+        for (std::size_t i = 0; i < batch; ++i) run_steps(lease.context(), [] {});
         return seconds_since(start);
     };
     // a batch takes at least 5 us, two hundred times the time to read the clock

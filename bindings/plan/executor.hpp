@@ -69,6 +69,11 @@ public:
         bool wanted = false;
     };
 
+    struct Range {
+        std::size_t begin, end;
+        int threads = 1;  // the most of a step
+    };
+
     struct Step {
         StepKind kind = StepKind::kernel;
         std::string label;
@@ -131,6 +136,8 @@ public:
     // Constants that only plans keep alive, possibly several plans.
     const std::vector<Constant>& constants() const { return constants_; }
     std::size_t idle_contexts() const;
+    // The ranges of steps that a team stands in from one step to the next, known after a run of several threads.
+    std::vector<Range> standing() const;
 
 private:
     struct Context;
@@ -173,8 +180,13 @@ private:
     void bind_all(Context& context, char* arena, const Addresses& arrays) const;
     bool runs(const Step& step, const Context& context) const;
     void run_step(const Step& step, const Context& context) const;
-    void run_steps(const Context& context) const;
-    void run_watched(const Context& context, const Poll& poll) const;
+    // between(): called between two steps of the plan
+    template <class Between>
+    void run_range(Range steps, const Context& context, const Between& between) const;
+    template <class Between>
+    void run_and_see(const Context& context, const Between& between) const;
+    template <class Between>
+    void run_steps(const Context& context, const Between& between) const;
 
     // For engines whose partitions work in device memory.
     bool on_device() const { return engine_ && engine_->on_device; }
@@ -197,6 +209,7 @@ private:
     bool finalized_ = false, release_gil_ = false, nothing_to_do_ = false, wait_ = false, host_task_ = false;
     int threads_ = 0;
 
+    mutable std::atomic<const std::vector<Range>*> standing_{nullptr};
     mutable std::atomic<Context*> first_idle_{nullptr};  // saves the lock when one thread runs at a time
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<Context>> idle_;

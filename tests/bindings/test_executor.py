@@ -338,6 +338,31 @@ def test_thread_count_is_restored():
     assert _core.get_num_threads() == before
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_team_stands_between_neighbouring_kernels(rng, threads):
+    count, copies = 1 << 16, 3
+    copy = _core.kernels.copy([count], F32, [1], F32, [1])
+    plan = _core.Executor(None)
+    buffers = [plan.add_input(*declare((count,))), *(plan.add_scratch(4 * count * i, 4 * count) for i in range(4))]
+    seen = []
+    # a callback, copies, a callback, and one copy, for which a region does
+    plan.add_callback(lambda view: seen.append(view[0]), [(buffers[0], 0, *declare((count,)))])
+    for begin, end in zip(buffers[:copies], buffers[1:], strict=False):
+        plan.add_kernel(copy, [(begin, 0), (end, 0)])
+    plan.add_callback(lambda view: seen.append(view[0]), [(buffers[copies], 0, *declare((count,)))])
+    plan.add_kernel(copy, [(buffers[copies], 0), (plan.add_output(*declare((count,))), 0)])
+    plan.finalize(True, threads)
+    assert plan.standing == []
+    for number in range(4):
+        x, y = integers(rng, (count,)), np.full(count, np.nan, np.float32)
+        plan.run([x], [y])
+        np.testing.assert_array_equal(y, x)
+        assert seen[-2:] == [x[0], x[0]]
+        assert plan.standing == ([(1, 1 + copies)] if threads > 1 else []), number
+    assert len(plan.benchmark([x], [y], 2)) == 2
+    assert len(plan.profile([x], [y], 2)) == 3 + copies
+
+
 # -- timing --------------------------------------------------------------------
 
 

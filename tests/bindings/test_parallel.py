@@ -10,9 +10,10 @@ from children import child
 
 pytestmark = pytest.mark.child
 
-HEADER = Path(__file__).resolve().parents[2] / "bindings" / "kernels" / "parallel.hpp"
+BINDINGS = Path(__file__).resolve().parents[2] / "bindings"
+TEAM = BINDINGS / "kernels" / "team.cpp"
 PROGRAM = """
-#include "parallel.hpp"
+#include "kernels/parallel.hpp"
 
 #include <atomic>
 #include <cstdio>
@@ -46,16 +47,99 @@ int main() {
 """
 
 
-@pytest.mark.skipif(not HEADER.exists() or not shutil.which("g++"), reason="needs the sources and g++")
+# Bodies of 19 threads in groups of 8, 8 and 3, in a region each or in a team that stands; some begin after its threads
+# have gone to sleep.
+TEAMS = """
+#include "kernels/parallel.hpp"
+#include "kernels/standing.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <vector>
+
+constexpr int kThreads = 19, kTasks = 300;
+
+// Two loops of tasks that are shared out by turns, and one that reads what both have written.
+int wrong_bodies(int threads) {
+    std::vector<int> first(kTasks), second(kTasks), of_rank(kThreads);
+    std::atomic<int> wrong{0};
+    dgo::Turns turns;
+    dgo::run_team(threads, [&](int rank, int size) {
+        dgo::Loops loops(turns, size);
+        of_rank[rank] = size;
+        loops.run(kTasks, [&](int64_t task) { first[task] += 1 + static_cast<int>(task); });
+        dgo_team_barrier();
+        loops.run(kTasks, [&](int64_t task) { second[task] += first[kTasks - 1 - task]; });
+        dgo_team_barrier();
+        loops.run(kTasks, [&](int64_t task) { wrong += second[kTasks - 1 - task] != 1 + task; });
+        // a body within a body has one thread, and no barrier to wait at
+        dgo::run_team(threads, [&](int, int inner) { wrong += inner != 1; });
+        dgo::run_team(1, [&](int, int) { dgo_team_barrier(); });
+    });
+    for (int rank = 0; rank < kThreads; ++rank) wrong += of_rank[rank] != (rank < threads ? threads : 0);
+    return wrong;
+}
+
+long last_thread() {
+    long id = 0;
+    dgo::run_team(kThreads, [&](int rank, int size) {
+        if (rank == size - 1) id = gettid();
+    });
+    return id;
+}
+
+int main() {
+    omp_set_num_threads(kThreads);
+    int wrong = 0;
+    const long last = last_thread();
+    for (int threads = 2; threads <= kThreads; ++threads) {
+        wrong += wrong_bodies(threads) + (last_thread() != last);
+        dgo::stand(threads, [&] {
+            wrong += wrong_bodies(threads) + wrong_bodies(threads > 2 ? threads - 1 : 2);
+            if (threads % 8 == 0) usleep(20000);
+            wrong += wrong_bodies(threads) + dgo::team::busy() + (dgo::threads_for(8, 1e9) != 8);
+            dgo::stand(threads, [&] { wrong += wrong_bodies(threads); });
+        });
+        wrong += last_thread() != last;
+    }
+    try {
+        dgo::stand(4, [] { throw 1; });
+    } catch (int) {
+        std::puts("caught");
+    }
+    omp_set_num_threads(1);
+    dgo::stand(4, [&] { wrong += dgo::threads_for(8, 1e9) != 1; });
+    std::printf("%d\\n", wrong);
+}
+"""
+
+
+def output_of(program, folder):
+    """Returns the lines that a C++ program of kernels writes."""
+    source, binary = folder / "main.cpp", folder / "main"
+    source.write_text(program)
+    command = ["g++", "-std=c++17", "-fopenmp", f"-I{BINDINGS}", str(source), str(TEAM), "-o", str(binary)]
+    subprocess.run(command, check=True, timeout=120)
+    done = subprocess.run([binary], capture_output=True, text=True, timeout=60, env={**os.environ, "OMP_DYNAMIC": "0"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+needs_sources = pytest.mark.skipif(not TEAM.exists() or not shutil.which("g++"), reason="needs the sources and g++")
+
+
+@needs_sources
 def test_what_a_part_throws_is_thrown_outside(tmp_path):
     """An exception that leaves an OpenMP region ends the process."""
-    source, program = tmp_path / "main.cpp", tmp_path / "main"
-    source.write_text(PROGRAM)
-    command = ["g++", "-std=c++17", "-fopenmp", f"-I{HEADER.parent}", str(source), "-o", str(program)]
-    subprocess.run(command, check=True, timeout=120)
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60, env={**os.environ, "OMP_DYNAMIC": "0"})
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n") == ["1 1000"] * 5 + ["caught", "4 1 1", ""]
+    assert output_of(PROGRAM, tmp_path) == ["1", "1000"] * 5 + ["caught", "4", "1", "1"]
+
+
+@needs_sources
+def test_teams(tmp_path):
+    """libgomp ended threads after each region of fewer, and started others in the next one."""
+    assert output_of(TEAMS, tmp_path) == ["caught", "0"]
 
 
 SCRATCH = """

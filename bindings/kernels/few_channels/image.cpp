@@ -11,6 +11,8 @@ constexpr int64_t kBlockFloats = 32 * 1024;  // copied floats that a block of ro
 constexpr int64_t kFewestOutputs = 24;  // outputs of a section: two register tiles
 // planes: a value that is read takes part in few products, so that rows may lie farther away
 constexpr int64_t kPlanarRowFloats = 24 * 1024, kPlanarBlockFloats = 96 * 1024, kPlanarFewestOutputs = 128;
+// Layers of a few long rows have sections for so many threads, none of them of fewer outputs.
+constexpr int64_t kManyThreads = 64, kThreadOutputs = 256;
 constexpr int64_t kMostFloats = 4 * 1024 * 1024;  // floats of all copies
 constexpr double kProductsOfByte = 8;  // products that take as long as moving a byte
 
@@ -33,7 +35,9 @@ FewChannelsLayout::FewChannelsLayout(const LayerSizes& p, bool planar)
     const int64_t near = planar ? kPlanarRowFloats : kRowFloats, all = planar ? kPlanarBlockFloats : kBlockFloats;
     const int64_t step = std::min(planes.kernel * lines.kernel * inner.stride * p.c, near);
     const int64_t most = std::max(near / step, planar ? kPlanarFewestOutputs : kFewestOutputs);
-    sections = std::max<int64_t>(ceil_div(inner.outputs, most), 1);
+    const int64_t rows_of_all = std::max<int64_t>(p.n * planes.outputs * lines.outputs, 1);
+    sections = std::max<int64_t>(
+        {ceil_div(inner.outputs, most), 1, std::min(kManyThreads / rows_of_all, inner.outputs / kThreadOutputs)});
     outputs = ceil_div(inner.outputs, sections);
     channel = planar ? inner.span(outputs) : 1;
     row_floats = inner.span(outputs) * p.c;

@@ -36,6 +36,7 @@ struct GroupNormProblem {
 constexpr const char* kName = "group_norm";
 constexpr int64_t kRows = 128;  // rows of a block
 constexpr int64_t kColumns = 64;  // a row of neighbours that belong together is cut into rows of so many
+constexpr int64_t kSlice = 16;  // columns of sums that one thread adds up, at least: whole vectors
 constexpr int64_t kMostFolded = 256;  // columns of neighbouring positions of few channels
 
 const NormCode& code() { return vector_code().norm; }
@@ -175,13 +176,15 @@ struct GroupNormKernel : Kernel {
     // The scratch memory of an item: sums of all blocks, then sums by column.
     struct Parts {
         ScratchArray<float> sums, mean, scale, shift, work;
-        ScratchArray<double> total, center, group;
+        ScratchArray<double> total, squares, center, group;
     };
 
-    Parts parts(ScratchLayout& scratch) const {
+    // of_blocks: the blocks whose sums are in the scratch memory
+    Parts parts(ScratchLayout& scratch, int64_t of_blocks) const {
         Parts all;
-        all.sums = scratch.add<float>(checked_product(kName, {blocks, 3, width}));
+        all.sums = scratch.add<float>(checked_product(kName, {of_blocks, 3, width}));
         all.total = scratch.add<double>(width);
+        all.squares = scratch.add<double>(width);
         all.center = scratch.add<double>(width);
         all.group = scratch.add<double>(2 * groups_of_item());
         all.mean = scratch.add<float>(width);
@@ -206,29 +209,51 @@ struct GroupNormKernel : Kernel {
         }
     }
 
-    // group[g] = the mean, group[groups + g] = 1 / the deviation
-    void put_together(float* sums, double* total, double* center, double* group) const {
+    struct Columns {
+        int64_t begin, end;
+    };
+
+    // total[j] = the sum over all blocks of what add(sums, rows, columns) adds for their columns, in the order of blocks
+    template <class Add>
+    void collect(float* sums, Columns of, double* total, Add&& add) const {
+        std::fill(total + of.begin, total + of.end, 0.0);
+        for (int64_t b = 0, begin = 0; b < blocks; ++b) {
+            NormSums block = sums_of(sums, b);
+            for (float** row : {&block.center, &block.sum, &block.squares}) *row += of.begin;
+            // the columns of a narrower block are summed like the first ones of others
+            const bool narrow = begin >= rows;
+            const int64_t end = narrow ? std::min(rest, of.end) : of.end;
+            if (of.begin < end) add(block, narrow ? 1 : std::min(kRows, rows - begin), end - of.begin);
+            begin = (b + 1) % plane_blocks == 0 ? 0 : begin + kRows;
+        }
+    }
+
+    void collect_totals(float* sums, Columns of, double* total) const {
+        collect(sums, of, total,
+                [&](const NormSums& block, int64_t n, int64_t w) { code().add_totals(block, n, w, total + of.begin); });
+    }
+
+    // group[g]: the means
+    void collect_squares(float* sums, Columns of, const double* group, double* center, double* total) const {
+        for (int64_t j = of.begin; j < of.end; ++j) center[j] = group[group_of(j)];
+        collect(sums, of, total, [&](const NormSums& block, int64_t n, int64_t w) {
+            code().add_squares(block, n, w, center + of.begin, total + of.begin);
+        });
+    }
+
+    // to[g] = the average over the columns of a group
+    void average(const double* total, double* to) const {
         const int64_t groups = groups_of_item();
-        const double count = static_cast<double>(share) * static_cast<double>(positions);
-        const auto collect = [&](auto&& add, double* to) {
-            std::fill_n(total, width, 0.0);
-            for (int64_t b = 0, begin = 0; b < blocks; ++b) {
-                // the columns of a narrower block are summed like the first ones of others
-                if (begin < rows)
-                    add(sums_of(sums, b), std::min(kRows, rows - begin), width);
-                else
-                    add(sums_of(sums, b), 1, rest);
-                begin = (b + 1) % plane_blocks == 0 ? 0 : begin + kRows;
-            }
-            std::fill_n(to, groups, 0.0);
-            for (int64_t j = 0; j < width; ++j) to[group_of(j)] += total[j];
-            for (int64_t g = 0; g < groups; ++g) to[g] /= count;
-        };
-        collect([&](const NormSums& block, int64_t n, int64_t w) { code().add_totals(block, n, w, total); }, group);
-        for (int64_t j = 0; j < width; ++j) center[j] = group[group_of(j)];
-        collect([&](const NormSums& block, int64_t n, int64_t w) { code().add_squares(block, n, w, center, total); },
-                group + groups);
-        for (int64_t g = 0; g < groups; ++g) group[groups + g] = 1 / std::sqrt(group[groups + g] + p.epsilon);
+        std::fill_n(to, groups, 0.0);
+        for (int64_t j = 0; j < width; ++j) to[group_of(j)] += total[j];
+        for (int64_t g = 0; g < groups; ++g) to[g] /= static_cast<double>(share) * static_cast<double>(positions);
+    }
+
+    // group[groups + g] = 1 / the deviation
+    void deviations(const double* squares, double* group) const {
+        double* const to = group + groups_of_item();
+        average(squares, to);
+        for (int64_t g = 0; g < groups_of_item(); ++g) to[g] = 1 / std::sqrt(to[g] + p.epsilon);
     }
 
     struct Affine {
@@ -287,7 +312,7 @@ struct GroupNormKernel : Kernel {
         const int most = threads_for(items * blocks, bytes);
         if (items % most == 0 || items >= 4 * most) {
             ScratchLayout nothing, each;
-            const Parts in = parts(each);
+            const Parts in = parts(each, blocks);
             const Scratch scratch(nothing, each, most);
             parallel_parts(most, items, [&](int64_t begin, int64_t end, int rank) {
                 char* const own = scratch.of(rank);
@@ -296,35 +321,48 @@ struct GroupNormKernel : Kernel {
                                    in.work.in(own)};
                 for (int64_t item = begin; item < end; ++item) {
                     sum(src, item, 0, blocks, in.sums.in(own));
-                    put_together(in.sums.in(own), in.total.in(own), in.center.in(own), group);
+                    float* const sums = in.sums.in(own);
+                    double *const total = in.total.in(own), *const squares = in.squares.in(own);
+                    collect_totals(sums, {0, width}, total);
+                    average(total, group);
+                    collect_squares(sums, {0, width}, group, in.center.in(own), squares);
+                    deviations(squares, group);
                     all_coefficients(group, by);
                     normalise(src, dst, item, 0, blocks, group, by);
                 }
             });
             return;
         }
-        // all threads work on one item after the other
+        // all threads work on one item after the other: by blocks, but on the sums of all blocks by columns
         ScratchLayout shared, each;
-        const Parts in = parts(shared);
-        const auto own_mean = each.add<float>(width), own_scale = each.add<float>(width),
-                   own_shift = each.add<float>(width), own_work = each.add<float>(work_floats());
+        const auto all_sums = shared.add<float>(checked_product(kName, {blocks, 3, width}));
+        const auto all_totals = shared.add<double>(width), all_squares = shared.add<double>(width);
+        const Parts in = parts(each, 0);
         const Scratch scratch(shared, each, most);
-        char* const all = scratch.shared();
-        double* const group = in.group.in(all);
-        for (int64_t item = 0; item < items; ++item) {
-            parallel_parts(most, blocks,
-                           [&](int64_t begin, int64_t end, int) { sum(src, item, begin, end, in.sums.in(all)); });
-            put_together(in.sums.in(all), in.total.in(all), in.center.in(all), group);
-            const Affine by = {scale, shift, more, in.mean.in(all), in.scale.in(all), in.shift.in(all), nullptr};
-            all_coefficients(group, by);
-            parallel_parts(most, blocks, [&](int64_t begin, int64_t end, int rank) {
-                char* const own = scratch.of(rank);
-                Affine here = {scale, shift, more, own_mean.in(own), own_scale.in(own), own_shift.in(own), nullptr};
-                if (last) here = by;
-                here.work = own_work.in(own);
-                normalise(src, dst, item, begin, end, group, here);
-            });
-        }
+        float* const sums = all_sums.in(scratch.shared());
+        double *const total = all_totals.in(scratch.shared()), *const squares = all_squares.in(scratch.shared());
+        run_team(most, [&](int rank, int size) {
+            char* const own = scratch.of(rank);
+            double* const group = in.group.in(own);
+            const Affine by = {scale,          shift, more, in.mean.in(own), in.scale.in(own), in.shift.in(own),
+                               in.work.in(own)};
+            const int64_t slices = ceil_div(width, kSlice);
+            const Columns columns = {std::min(slices * rank / size * kSlice, width),
+                                     std::min(slices * (rank + 1) / size * kSlice, width)};
+            const int64_t begin = blocks * rank / size, end = blocks * (rank + 1) / size;
+            for (int64_t item = 0; item < items; ++item) {
+                sum(src, item, begin, end, sums);
+                dgo_team_barrier();
+                collect_totals(sums, columns, total);
+                dgo_team_barrier();
+                average(total, group);
+                collect_squares(sums, columns, group, in.center.in(own), squares);
+                dgo_team_barrier();
+                deviations(squares, group);
+                all_coefficients(group, by);
+                normalise(src, dst, item, begin, end, group, by);
+            }
+        });
     }
 };
 

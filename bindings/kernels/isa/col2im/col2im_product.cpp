@@ -1,5 +1,4 @@
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/vector/convert.hpp"
 #include "kernels/isa/product/gemm_tile.hpp"
 #include "kernels/isa/vector/scratch_carver.hpp"
@@ -321,21 +320,20 @@ int64_t scratch_of(const Col2imParams& params) { return divide(params, nullptr).
 
 void run(const Col2imParams& params, const char* src, const float* packed, const char* bias, EpilogueCall epilogue,
          char* memory, char* dst) {
-#pragma omp parallel num_threads(params.threads)
-    {
-        Col2imScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
+    Turns turns;
+    run_team(params.threads, [&](int rank, int size) {
+        Col2imScratch scratch = divide(params, memory + rank * params.scratch_per_thread);
         EpilogueRows rows(epilogue, dst, params.dst.item, params.dst.channels);
         if (epilogue.params != nullptr) scratch.epilogue = &rows;
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(params.run + kLanes) * sizeof(float));
         for (int64_t i = 0; params.has_bias && i < params.stride[2]; ++i) {
             widen(params.bias_type, bias, params.dst.channels, scratch.bias + i * params.dst.channels);
         }
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t task = 0; task < params.batch * params.dst.size[0] * params.blocks * params.sections; ++task) {
+        Loops(turns, size).run(params.batch * params.dst.size[0] * params.blocks * params.sections, [&](int64_t task) {
             run_task(params, task, src, packed, dst, scratch);
-        }
+        });
         if (params.vast) _mm_sfence();
-    }
+    });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // diff_weights[tap] = the sum over positions of src * diff_dst, in bf16: packs src by channels and diff_dst by pairs of
 // positions, multiplies both for each tap, and writes the sums as weights.
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/copy/across.hpp"
 #include "kernels/isa/dot/gradient_pack.hpp"
 #include "kernels/isa/vector/convert.hpp"
@@ -167,36 +166,35 @@ void run_gradient(const Bf16GradientParams& params, const char* src, const char*
     const GradientSizes s = sizes_of(params);
     const int64_t tasks = tasks_of(params), parts = params.step_parts;
     auto* shared = reinterpret_cast<float*>(memory + params.sums);
-#pragma omp parallel num_threads(params.threads)
-    {
-        const DotThread thread(params.dot);
-        const GradientMemory own = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
+    Turns turns;
+    run_team(params.threads, [&](int thread, int size) {
+        const DotThread products(params.dot);
+        const GradientMemory own = divide(params, memory + thread * params.scratch_per_thread);
+        Loops loops(turns, size);
         __builtin_memset(own.zeros, 0, kDotColumns * sizeof(float));
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t item = 0; item < tasks * parts; ++item) {
+        loops.run(tasks * parts, [&](int64_t item) {
             float* sums = parts == 1 ? own.sums : shared + item * s.task;
             const GradientTask task = task_of(params, item / parts, item % parts, sums);
             const char* x = src + task.group * params.in_channels * 2;
             const char* y = diff + task.group * params.out_channels * 2;
             if (params.at_once) {
                 finish_at_once(params, task, x, y, own, weights);
-                continue;
+                return;
             }
             sum_task(params, task, x, y, own);
-            if (parts > 1) continue;
+            if (parts > 1) return;
             for (int64_t row = 0; row < task.in_end - task.in; row += kDotColumns) {
                 write_rows(params, task, row, 1, 0, weights);
             }
-        }
-        if (parts > 1) {
-#pragma omp for schedule(dynamic, 1) nowait
-            for (int64_t item = 0; item < tasks * params.in_units; ++item) {
-                const int64_t rank = item / params.in_units, row = item % params.in_units * kDotColumns;
-                const GradientTask task = task_of(params, rank, 0, shared + rank * parts * s.task);
-                if (row < task.in_end - task.in) write_rows(params, task, row, parts, s.task, weights);
-            }
-        }
-    }
+        });
+        if (parts == 1) return;
+        dgo_team_barrier();
+        loops.run(tasks * params.in_units, [&](int64_t item) {
+            const int64_t rank = item / params.in_units, row = item % params.in_units * kDotColumns;
+            const GradientTask task = task_of(params, rank, 0, shared + rank * parts * s.task);
+            if (row < task.in_end - task.in) write_rows(params, task, row, parts, s.task, weights);
+        });
+    });
 }
 
 }  // namespace

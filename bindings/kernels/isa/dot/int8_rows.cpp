@@ -1,6 +1,5 @@
 // Makes rows of activations of 8 bits.
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/vector/elements.hpp"
 #include "kernels/isa/dot/code.hpp"
 
@@ -19,8 +18,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
     const auto less = static_cast<Element>(sizeof(Element) == 2 ? flip + params.zero : 0);
     const auto filling = static_cast<Element>(sizeof(Element) == 2 ? 0 : flip + params.zero);
     typedef Element Many __attribute__((vector_size(kMany * sizeof(Element))));
-#pragma omp parallel for schedule(static) num_threads(params.threads)
-    for (int64_t line = 0; line < lines; ++line) {
+    run_evenly(params.threads, lines, [&](int64_t line, int) {
         const int64_t at[] = {line / (sizes[1] * sizes[2]), line / sizes[2] % sizes[1], line % sizes[2]};
         const char* from = src + at[0] * params.strides[0] + at[1] * params.strides[1] + at[2] * params.strides[2];
         Element* position = rows + line * sizes[3] * params.pitch;
@@ -54,7 +52,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
             for (; c < params.channels; ++c) to[c] = row_element(element[c]);
             for (; c < params.pitch - params.before; ++c) to[c] = filling;
         }
-    }
+    });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Weights of bf16 or 8 bits -> panels of units of the depth, at about the rate of copying. Where neither kind of channels
 // lies side by side, taps that do are read together. Of 8 bits, also the sum of each column.
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/product/sizes.hpp"
 #include "kernels/isa/vector/transpose.hpp"
@@ -267,20 +266,18 @@ struct Packer {
             char* to = packed + g * params.packed * dot.item;
             for (const TargetGroup* group = params.groups; group != params.groups + params.group_count; ++group) {
                 const int64_t tasks = panel_count(params, *group) * segments;
-#pragma omp parallel for schedule(static) num_threads(params.threads)
-                for (int64_t task = 0; task < tasks; ++task) {
+                run_evenly(params.threads, tasks, [&](int64_t task, int) {
                     pack_segment(*group, task / segments, task % segments, from,
                                  to + group->packed * dot.item + task * bytes);
-                }
+                });
             }
             if (tap_parts == 0) continue;
-#pragma omp parallel for schedule(static) num_threads(params.threads)
-            for (int64_t task = 0; task < ceil_div(params.n, 16) * tap_parts; ++task) {
+            run_evenly(params.threads, ceil_div(params.n, 16) * tap_parts, [&](int64_t task, int) {
                 const int64_t n = task / tap_parts * 16, part = task % tap_parts;
                 const int64_t first = part / run_parts * of.run, of_run = part % run_parts;
                 pack_taps(from, n, smaller(16, params.n - n), first + of.run * of_run / run_parts,
                           first + of.run * (of_run + 1) / run_parts, to);
-            }
+            });
         }
     }
 };
@@ -343,12 +340,11 @@ void run_dot_pack(const Dot& dot, const DotPackParams& of, const char* weights, 
     for (int64_t g = 0; g < params.channel_groups; ++g) {
         for (const TargetGroup* group = params.groups; group != params.groups + params.group_count; ++group) {
             const int64_t first = g * params.packed + group->packed;
-#pragma omp parallel for schedule(static) num_threads(params.threads)
-            for (int64_t panel = 0; panel < panel_count(params, *group); ++panel) {
+            run_evenly(params.threads, panel_count(params, *group), [&](int64_t panel, int) {
                 finish(dot, params, *group, panel, points == nullptr ? nullptr : points + g * params.n,
                        packed + (first + panel * depth * kDotColumns) * dot.item,
                        totals + first / depth + panel * kDotColumns);
-            }
+            });
         }
     }
 }

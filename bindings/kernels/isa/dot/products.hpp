@@ -3,8 +3,7 @@
 // into what follows them in src, by weights of zero; rows of floats are not, as Inf or NaN may follow.
 #pragma once
 
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/product/planes.hpp"
 
@@ -328,16 +327,15 @@ int64_t products_scratch_of(const ProductParams& params) {
 
 template <class Worker>
 void run_products_of(const ProductParams& params, const ProductCall& call, char* memory, char* dst) {
-#pragma omp parallel num_threads(params.threads)
-    {
-        Worker products(params, call, memory + omp_get_thread_num() * params.scratch_per_thread, dst);
+    Turns turns;
+    run_team(params.threads, [&](int rank, int size) {
+        Worker products(params, call, memory + rank * params.scratch_per_thread, dst);
         products.prepare();
         const DotThread thread(params.dot);
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
+        Loops(turns, size).run(params.tasks * params.channel_groups, [&](int64_t task) {
             products.run(task, call.src, call.packed, dst);
-        }
-    }
+        });
+    });
 }
 
 // Worker: the products of one thread, an instance of `Products`.

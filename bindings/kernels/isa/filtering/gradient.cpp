@@ -1,6 +1,5 @@
 // Wgrad: windows of src and of diff_dst -> transforms -> one product over tiles per plane -> sums.
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/filtering/gradient_taps.hpp"
 
 namespace dgo::DGO_ISA {
@@ -235,31 +234,33 @@ void run_gradient(const GradientParams& params, const char* src, const char* dif
     const Sums sums{reinterpret_cast<float*>(memory + params.sums), s.plane, s.rows * kPanel, 0};
     const int64_t tasks = params.row_parts * params.column_parts * params.tile_parts;
     const int64_t widest = larger(params.src.channels, params.diff.run) + kLanes;
-#pragma omp parallel num_threads(params.threads)
-    {
-        const GradientScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
+    Turns turns;
+    run_team(params.threads, [&](int thread, int size) {
+        const GradientScratch scratch = divide(params, memory + thread * params.scratch_per_thread);
+        Loops loops(turns, size);
         __builtin_memset(scratch.zeros, 0, static_cast<size_t>(larger(widest, kPanel)) * sizeof(float));
         for (int64_t g = 0; g < params.channel_groups; ++g) {
             const char* x = src + g * params.src.channels * params.src.item;
             const char* y = diff + g * params.diff.channels * params.diff.item;
             char* w = weights + g * params.group_stride * params.weights_item;
-#pragma omp for schedule(dynamic, 1)
-            for (int64_t rank = 0; rank < tasks; ++rank) {
+            loops.run(tasks, [&](int64_t rank) {
                 const SumTask task = task_of(params, rank, memory);
                 if (params.in_items)
                     sum_and_finish(params, task, x, y, w, scratch);
                 else
                     sum_task(params, task, x, y, scratch);
-            }
+            });
+            dgo_team_barrier();
             if (params.in_items) continue;
-#pragma omp for schedule(static)
-            for (int64_t item = 0; item < blocks * wide; ++item) {
+            const int64_t items = blocks * wide;
+            for (int64_t item = items * thread / size; item < items * (thread + 1) / size; ++item) {
                 const int64_t row = item / wide * rows;
                 finish(params, row, smaller(row + rows, params.src.channels), item % wide * columns, sums, false, w,
                        scratch);
             }
+            dgo_team_barrier();
         }
-    }
+    });
 }
 
 }  // namespace dgo::DGO_ISA

@@ -1,6 +1,5 @@
 // Weights -> their transform, packed in panels of columns for the products.
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/product/transforms.hpp"
 #include "kernels/isa/vector/integer.hpp"
 #include "kernels/isa/vector/transpose_panels.hpp"
@@ -297,13 +296,11 @@ void pack_block(const PackParams& params, const char* weights, int64_t k, int64_
 void pack_together(const PackParams& params, const char* weights, float* scratch, char* packed) {
     const int64_t rows = row_block(params), columns = column_block(params);
     const int64_t blocks = ceil_div(params.n, columns), row_blocks = ceil_div(params.k, rows);
-#pragma omp parallel for schedule(static) num_threads(params.threads)
-    for (int64_t task = 0; task < params.channel_groups * row_blocks * blocks; ++task) {
+    run_evenly(params.threads, params.channel_groups * row_blocks * blocks, [&](int64_t task, int rank) {
         const int64_t g = task / (row_blocks * blocks), row = task % row_blocks, column = task / row_blocks % blocks;
         pack_block(params, weights + g * params.group_stride * params.item, row * rows, column * columns,
-                   scratch + omp_get_thread_num() * pack_scratch(params),
-                   packed + g * params.packed * packed_item(params));
-    }
+                   scratch + rank * pack_scratch(params), packed + g * params.packed * packed_item(params));
+    });
 }
 
 void pack_by_tap(const PackParams& params, const char* weights, char* packed) {
@@ -314,15 +311,14 @@ void pack_by_tap(const PackParams& params, const char* weights, char* packed) {
         const char* from = weights + g / params.group_count * params.group_stride * params.item;
         const int32_t* points = params.points == nullptr ? nullptr : params.points + g / params.group_count * params.n;
         char* to = packed + g / params.group_count * params.packed * packed_item(params);
-#pragma omp parallel for schedule(static) num_threads(params.threads)
-        for (int64_t task = 0; task < panels * segments; ++task) {
+        run_evenly(params.threads, panels * segments, [&](int64_t task, int) {
             // The panels of a segment one after the other share pages of the weights.
             const int64_t panel = task % panels, segment = task / panels;
             PanelSlice slices[kPanel];
             const int64_t count = panel_slices(params, group, panel, slices);
             alignas(64) float some[kFilterPlanes * kMostRows * kPanel];
             pack_taps(params, from, points, segment, slices, count, {params, group, panel, segment, to, some});
-        }
+        });
     }
 }
 

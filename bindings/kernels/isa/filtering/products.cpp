@@ -1,7 +1,6 @@
 // Dgrad and fprop: windows -> transform -> one small product per plane -> inverse transform. On direct
 // axes the taps are segments of the windows, and nothing is transformed.
-#include <omp.h>
-
+#include "kernels/team.hpp"
 #include "kernels/isa/product/thread.hpp"
 #include "kernels/isa/product/planes.hpp"
 #include "kernels/isa/filtering/product_strips.hpp"
@@ -313,24 +312,29 @@ struct SharedTiles {
     }
 };
 
+// The loops of a thread of run_products: those of a group's first two stages, those of its last.
+struct StageLoops {
+    Loops first, last;
+};
+
 // Computes a group in three stages, each shared out by tasks of its kind: all threads of a team call it.
 void run_stages(const ProductParams& params, const TargetGroup& group, const char* src, const char* packed,
-                const float* bias, char* dst, const SharedTiles& shared, const ProductScratch& scratch) {
+                const float* bias, char* dst, const SharedTiles& shared, const ProductScratch& scratch,
+                StageLoops& loops) {
     const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
     const int64_t columns = group_columns(params, group), chunks = ceil_div(columns, kFilterChunk);
     const int64_t rows = params.unit, units = ceil_div(tiles, rows);
     const int64_t panels = ceil_div(columns, kPanel);
     const FilterImage image = group.folded ? params.dst : unfolded(params.dst);
     packed += group.packed * packed_item(params);
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t task = 0; task < group.window_blocks * group.window_parts; ++task) {
+    loops.first.run(group.window_blocks * group.window_parts, [&](int64_t task) {
         const Part block{task / group.window_parts, group.window_blocks};
         const Part part{task % group.window_parts, group.window_parts};
         const int64_t first = block.begin(tiles), count = block.end(tiles) - first;
         transform_block(params, group, first, count, part, src, shared.at(params, first, 0, scratch));
-    }
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t task = 0; task < params.planes * group.blocks * group.parts; ++task) {
+    });
+    dgo_team_barrier();
+    loops.first.run(params.planes * group.blocks * group.parts, [&](int64_t task) {
         const Part part{task % group.parts, group.parts}, block{task / group.parts % group.blocks, group.blocks};
         const int64_t plane = task / group.parts / group.blocks, first = block.begin(units) * rows;
         const int64_t count = smaller(block.end(units) * rows, tiles) - first;
@@ -341,14 +345,14 @@ void run_stages(const ProductParams& params, const TargetGroup& group, const cha
             of.result += column % kFilterChunk;
             multiply(params, group, {plane, plane + 1}, column, stop - column, count, packed, of);
         }
-    }
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t task = 0; task < group.result_blocks * chunks; ++task) {
+    });
+    dgo_team_barrier();
+    loops.last.run(group.result_blocks * chunks, [&](int64_t task) {
         const Part block{task / chunks, group.result_blocks};
         const int64_t first = block.begin(tiles), count = block.end(tiles) - first;
         const int64_t column = task % chunks * kFilterChunk;
         write_chunk(params, image, group, first, count, column, bias, dst, shared.at(params, first, column, scratch));
-    }
+    });
 }
 
 int64_t products_scratch(const ProductParams& params) { return divide(params, nullptr).bytes; }
@@ -359,14 +363,14 @@ void run_products(const ProductParams& params, const ProductCall& call, char* me
     const char *src = call.src, *packed = call.packed;
     const SharedTiles shared(params, memory);
     memory += shared.bytes;
-#pragma omp parallel num_threads(params.threads)
-    {
+    Turns first_stages, last_stage, whole_tasks;
+    run_team(params.threads, [&](int rank, int size) {
         const DotThread thread(params.dot);
-        ProductScratch scratch = divide(params, memory + omp_get_thread_num() * params.scratch_per_thread);
+        ProductScratch scratch = divide(params, memory + rank * params.scratch_per_thread);
         EpilogueRows rows(call.epilogue, dst, params.dst.item, params.dst.channels);
         if (call.epilogue.params != nullptr) scratch.epilogue = &rows;
-        const int64_t size = params.batch * params.dst.batch_stride * params.dst.item;
-        const Beside beside(call.epilogue, dst, params.dst.type == ElementType::f32 && size > kReachedBytes);
+        const int64_t nbytes = params.batch * params.dst.batch_stride * params.dst.item;
+        const Beside beside(call.epilogue, dst, params.dst.type == ElementType::f32 && nbytes > kReachedBytes);
         scratch.beside = &beside;
         const int64_t zeros = larger(params.src.run, kFilterChunk) + kLanes;
         const int64_t outputs = params.channel_groups * params.dst.run + kLanes;
@@ -379,18 +383,18 @@ void run_products(const ProductParams& params, const ProductCall& call, char* me
         }
         __builtin_memset(scratch.bias, 0, static_cast<size_t>(outputs) * sizeof(float));
         widen_bias(params, call.bias, scratch.bias);
+        StageLoops loops{{first_stages, size}, {last_stage, size}};
         for (int64_t g = 0; params.shared > 0 && g < params.group_count; ++g) {
-            run_stages(params, params.groups[g], src, packed, scratch.bias, dst, shared, scratch);
+            run_stages(params, params.groups[g], src, packed, scratch.bias, dst, shared, scratch, loops);
         }
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t task = 0; task < params.tasks * params.channel_groups; ++task) {
+        Loops(whole_tasks, size).run(params.tasks * params.channel_groups, [&](int64_t task) {
             const int64_t g = task / params.tasks;
             rows.first_channel = g * params.dst.channels;
             run_task(params, task % params.tasks, src + g * params.src.channels * params.src.item,
                      packed + g * params.packed * packed_item(params), scratch.bias + g * params.dst.run,
                      dst + g * params.dst.channels * params.dst.item, scratch);
-        }
-    }
+        });
+    });
 }
 
 }  // namespace
