@@ -7,6 +7,7 @@ import textwrap
 import threading
 import time
 import weakref
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -347,7 +348,7 @@ def test_a_team_stands_between_neighbouring_kernels(rng, threads):
     seen = []
     # a callback, copies, a callback, and one copy, for which a region does
     plan.add_callback(lambda view: seen.append(view[0]), [(buffers[0], 0, *declare((count,)))])
-    for begin, end in zip(buffers[:copies], buffers[1:], strict=False):
+    for begin, end in pairwise(buffers[: copies + 1]):
         plan.add_kernel(copy, [(begin, 0), (end, 0)])
     plan.add_callback(lambda view: seen.append(view[0]), [(buffers[copies], 0, *declare((count,)))])
     plan.add_kernel(copy, [(buffers[copies], 0), (plan.add_output(*declare((count,))), 0)])
