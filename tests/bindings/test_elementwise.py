@@ -7,6 +7,7 @@ import pytest
 from children import child
 
 from dnnl_graph_ops import _core, dtypes, errors
+from dnnl_graph_ops.strides import dense_strides
 
 from .kernel_cases import blank, code, random_strides, span, view
 from .test_epilogue import OPERANDS, OPS
@@ -204,6 +205,30 @@ def test_many_rows_of_few_channels():
         result = np.full_like(x, np.nan)
         kernels.elementwise(x.shape, steps, described, code("f32"), [channels, 1]).run(x, scale, pixel, result)
         np.testing.assert_array_equal(result, x * scale + pixel[:, None])
+
+
+@pytest.fixture
+def threads():
+    before = _core.get_num_threads()
+    yield _core.set_num_threads
+    _core.set_num_threads(before)
+
+
+@pytest.mark.parametrize("shape", [(1, 12_000), (130, 300), (5, 7, 1200), (40_000, 2)])
+def test_blocks_of_many_threads(rng, threads, shape):
+    """One block of 16,384 elements was one thread's."""
+    x, row, result = rng.standard_normal(shape, np.float32), rng.standard_normal(shape[-1:], np.float32), None
+    steps = [("tanh", OPERANDS, 0, 1, 0, 0), ("add", 1, OPERANDS + 1, 0, 0, 0)]
+    dense = list(dense_strides(shape))
+    described = [(code("f32"), dense), (code("f32"), [0] * (len(shape) - 1) + [1])]
+    kernel = kernels.elementwise(shape, steps, described, code("f32"), dense)
+    for count in (1, 2, 7):
+        threads(count)
+        dst = np.full(shape, np.nan, np.float32)
+        kernel.run(x, row, dst)
+        np.testing.assert_allclose(dst, np.tanh(x) + row, rtol=1e-5, atol=1e-6)
+        assert result is None or dst.tobytes() == result.tobytes()
+        result = dst
 
 
 def test_results_beyond_the_caches():

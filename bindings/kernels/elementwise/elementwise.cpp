@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kName = "elementwise";
 constexpr int64_t kBlockElements = 16 * 1024;
+constexpr int64_t kThreadElements = 1024;  // elements of a thread, at least
+constexpr int64_t kWholeElements = 64;  // whose multiples blocks of many threads have
 constexpr int64_t kFewElements = 256;  // elements of the two finest axes: with fewer all rows go together
 constexpr int64_t kLookedUp = 2048;  // elements of 8 bits from which a table of all 256 results pays
 constexpr double kBytesOfStep = 4;  // bytes whose move takes as long as a step on an element
@@ -43,7 +45,13 @@ struct ElementwiseKernel : Kernel {
     std::vector<ElementwiseSide> sides;  // dst first; without addresses
     std::vector<int64_t> items;    // bytes of an element of each side
     StridedAxes<Dims> outer;
-    int64_t elements, rows, columns, block_rows, block_columns, tasks;
+    // A block's rows and columns, and how many blocks there are.
+    struct Cut {
+        int64_t rows, columns, tasks;
+    };
+
+    int64_t elements, rows, columns;
+    Cut cut;
     bool joined, vast = false;
     size_t looked_up = 0;  // the side that alone decides the result, both of 8 bits; 0: none
     double bytes = 0;
@@ -66,18 +74,21 @@ struct ElementwiseKernel : Kernel {
         }
         const ElementwiseSide& dst = sides[0];
         joined = rows > 1 && columns <= vector_code().chain.most_joined && dst.column == 1 && dst.row == columns;
-        block_columns = std::min(columns, kBlockElements);
-        block_rows =
-            std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_columns, 1), 1, std::max<int64_t>(rows, 1));
         elements = checked_product(kName, {columns, rows});
-        tasks = columns == 0 || rows == 0 ? 0 : ceil_div(rows, block_rows) * ceil_div(columns, block_columns);
-        for (const StridedAxis<Dims>& axis : outer) {
-            elements = checked_product(kName, {elements, axis.size});
-            tasks = checked_product(kName, {tasks, axis.size});
-        }
+        for (const StridedAxis<Dims>& axis : outer) elements = checked_product(kName, {elements, axis.size});
+        cut = cut_into(kBlockElements);
         bytes = static_cast<double>(elements) * (bytes + kBytesOfStep * static_cast<double>(steps.size()));
         looked_up = find_looked_up();
         vast = dst.type == ElementType::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
+    }
+
+    // Cuts the two finest axes into blocks of so many elements at most, but at least a row's part.
+    Cut cut_into(int64_t most) const {
+        if (elements == 0) return {1, 1, 0};
+        Cut to{0, std::min(columns, most), 0};
+        to.rows = std::clamp<int64_t>(most / to.columns, 1, rows);
+        to.tasks = elements / (rows * columns) * ceil_div(rows, to.rows) * ceil_div(columns, to.columns);
+        return to;
     }
 
     // Returns the side that alone decides the result, so that a table holds all results; 0: none.
@@ -119,7 +130,10 @@ struct ElementwiseKernel : Kernel {
     }
 
     void run(char* const* operands) const override {
-        const int threads = threads_for(tasks, bytes);
+        Cut of = cut;
+        int threads = threads_for(elements / kThreadElements, bytes);
+        if (threads > of.tasks) of = cut_into(ceil_div(ceil_div(elements, threads), kWholeElements) * kWholeElements);
+        threads = static_cast<int>(std::clamp<int64_t>(of.tasks, 1, threads));
         ScratchLayout each;
         const ScratchArray<float> floats = each.add<float>(vector_code().chain.scratch(arity - 1));
         const Scratch scratch({}, each, threads);
@@ -127,7 +141,7 @@ struct ElementwiseKernel : Kernel {
         alignas(64) uint8_t table[256];
         if (looked_up != 0) tabulate(operands, floats.in(scratch.of(0)), table);
         const bool apart = std::find(operands, operands + arity - 1, dst) == operands + arity - 1;
-        parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
+        parallel_parts(threads, of.tasks, [&](int64_t begin, int64_t end, int rank) {
             std::vector<ElementwiseSide> all = sides;
             Dims offsets(all.size());
             ElementwiseBlock block = block_of(all, floats.in(scratch.of(rank)));
@@ -135,10 +149,10 @@ struct ElementwiseKernel : Kernel {
             block.vast = vast && apart;
             for (int64_t task = begin; task < end; ++task) {
                 int64_t rest = task;
-                const int64_t column = take_index(rest, ceil_div(columns, block_columns)) * block_columns;
-                const int64_t row = take_index(rest, ceil_div(rows, block_rows)) * block_rows;
-                block.columns = std::min(block_columns, columns - column);
-                block.rows = std::min(block_rows, rows - row);
+                const int64_t column = take_index(rest, ceil_div(columns, of.columns)) * of.columns;
+                const int64_t row = take_index(rest, ceil_div(rows, of.rows)) * of.rows;
+                block.columns = std::min(of.columns, columns - column);
+                block.rows = std::min(of.rows, rows - row);
                 for (size_t i = 0; i < all.size(); ++i) offsets[i] = row * all[i].row + column * all[i].column;
                 add_offsets(outer, rest, offsets);
                 for (size_t i = 0; i < all.size(); ++i) {
