@@ -1,17 +1,12 @@
 // Layer norm and RMS norm of rows of neighbours.
-#include <algorithm>
-
 #include "common/error.hpp"
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
-#include "kernels/division.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 
 namespace dgo {
 namespace {
-
-constexpr int64_t kRows = 16;  // rows of a task
 
 struct RowNormKernel : Kernel {
     ElementType src_type, dst_type;
@@ -39,12 +34,11 @@ struct RowNormKernel : Kernel {
     void run(char* const* operands) const override {
         const auto* const scale = scaled ? reinterpret_cast<const float*>(operands[1]) : nullptr;
         const auto* const shift = scaled && centered ? reinterpret_cast<const float*>(operands[2]) : nullptr;
-        parallel_for(ceil_div(rows, kRows), bytes, [&](int64_t begin, int64_t end) {
-            const int64_t first = begin * kRows, count = std::min(end * kRows, rows) - first;
+        parallel_for(rows, bytes, [&](int64_t begin, int64_t end) {
             vector_code().norm.row_norm(
-                {{src_type, operands[0] + first * src_pitch * src_item, count, width, src_pitch},
+                {{src_type, operands[0] + begin * src_pitch * src_item, end - begin, width, src_pitch},
                  dst_type,
-                 operands[arity - 1] + first * dst_pitch * dst_item,
+                 operands[arity - 1] + begin * dst_pitch * dst_item,
                  dst_pitch,
                  scale,
                  shift,
