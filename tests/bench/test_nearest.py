@@ -34,8 +34,8 @@ def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
     nearest.read.cache_clear()
     try:
-        written = nearest.read("avx512_amx", "f16").get(DGRAD)
-        assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16").get(WGRAD) is None
+        written = nearest.read("avx512_amx", "f16", DGRAD)
+        assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16", WGRAD) is None
         samples = fit.samples(times.Recorded(recorded.head, rows))
         by_constants = bench.losses(samples)
         corrected = bench.losses(samples, [nearest.factors(sample.problem, sample.env) for sample in samples])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,3 +73,12 @@ def bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def total(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
+
+
+def met_denormals(run: Callable[[], object]) -> bool:
+    """Whether a call reads a denormal number as an operand, by the sticky flag of the calling thread's MXCSR."""
+    libm, environment, flag = ctypes.CDLL("libm.so.6"), (ctypes.c_uint32 * 8)(), 2
+    assert libm.fesetenv(ctypes.c_void_p(-1)) == 0
+    run()
+    assert libm.fegetenv(environment) == 0
+    return bool(environment[7] & flag)

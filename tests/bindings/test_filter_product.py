@@ -13,6 +13,7 @@ from reference import conv_transpose as ct
 from reference.data import unwritten
 
 from dnnl_graph_ops import _core, dtypes, errors
+from dnnl_graph_ops.runtime.threads import using
 
 from .filter_cases import (
     EACH,
@@ -26,7 +27,7 @@ from .filter_cases import (
     random_operands,
     scratch,
 )
-from .kernel_cases import code
+from .kernel_cases import code, met_denormals
 from .test_kernel_epilogues import random_epilogue
 
 pytestmark = pytest.mark.isa
@@ -89,8 +90,8 @@ def run_product(case: Case, direction: str, source: Array, weights: Array, resul
     return kernel
 
 
-def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> None:
-    kernel = kernels.filter_wgrad(
+def gradient_kernel(case: Case, src: Array, diff_dst: Array, weights: Array) -> Any:
+    return kernels.filter_wgrad(
         case.problem(),
         code("f32"),
         positions(src),
@@ -99,6 +100,10 @@ def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> Non
         code("f32"),
         in_out_taps(weights, case.weights_format),
     )
+
+
+def run_gradient(case: Case, src: Array, diff_dst: Array, weights: Array) -> None:
+    kernel = gradient_kernel(case, src, diff_dst, weights)
     kernel.run(src, diff_dst, scratch(kernel), weights)
 
 
@@ -214,6 +219,20 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
     kernel.run(src, diff_dst, scratch(kernel), got)
     exact = truth(case, src, weights, bias, diff_dst)[2]
     np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
+
+
+@pytest.mark.parametrize("tile", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("channels", [(17, 40), (16, 64), (12, 5)])
+def test_gradients_multiply_nothing_that_is_left_in_memory(channels, tile):
+    """Denormal numbers in scratch memory would take a hundred times as long."""
+    case = Case(1, channels, (9, 9), (9, 9), (3, 3), (1, 1), (1, 1), tile, (1, 1), 1, "IOX")
+    src, diff_dst = (np.ones((1, 9, 9, n), np.float32) for n in channels)
+    weights = unwritten(case.iox())
+    kernel = gradient_kernel(case, src, diff_dst, weights)
+    memory = scratch(kernel)
+    memory.view(np.float32)[...] = 1e-39
+    with using(1):
+        assert not met_denormals(lambda: kernel.run(src, diff_dst, memory, weights))
 
 
 def test_a_product_names_what_multiplies():

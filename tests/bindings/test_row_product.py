@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes
 from dnnl_graph_ops.runtime.threads import using
 
-from .kernel_cases import bits, blank, code, span, view
+from .kernel_cases import bits, blank, code, met_denormals, span, view
 
 pytestmark = pytest.mark.isa
 
@@ -153,15 +152,6 @@ def test_few_columns_of_a_short_depth_are_a_panel(dtype):
         )
 
     assert unit(4096, 16, 32) == unit(4096, 64, 32) != unit(4096, 16, 1024)
-
-
-def met_denormals(run) -> bool:
-    """Whether a call reads a denormal number as an operand, by the sticky flag of the calling thread's MXCSR."""
-    libm, environment, flag = ctypes.CDLL("libm.so.6"), (ctypes.c_uint32 * 8)(), 2
-    assert libm.fesetenv(ctypes.c_void_p(-1)) == 0
-    run()
-    assert libm.fegetenv(environment) == 0
-    return bool(environment[7] & flag)
 
 
 @pytest.mark.parametrize("along_depth", [True, False])

@@ -133,6 +133,27 @@ void transform_block(const GradientParams& params, const SumTask& task, int64_t 
     });
 }
 
+// Zeros what products read beyond the rows and columns of a task: denormal numbers that are left in memory take long to
+// multiply.
+void clear_rest(const GradientParams& params, const SumTask& task, const GradientScratch& scratch) {
+    const int64_t rows = task.row_end - task.row, strips = ceil_div(rows, kStrip);
+    const int64_t panels = task.panel_end - task.panel, first = task.panel * kPanel;
+    const int64_t columns = smaller(task.panel_end * kPanel, sizes_of(params).columns) - first;
+    const auto zero = [](float* at, int64_t used, int64_t read) {
+        for (int64_t i = used; i < read; ++i) at[i] = 0.0f;
+    };
+    const int64_t row = rows - (strips - 1) * kStrip, column = columns - (panels - 1) * kPanel;
+    for (int64_t p = 0; p < params.planes; ++p) {
+        float* left = scratch.left + (p * strips + strips - 1) * params.block * kStrip;
+        float* right = scratch.right + (p * panels + panels - 1) * params.block * kPanel;
+        for (int64_t t = 0; t < params.block; ++t, left += kStrip, right += kPanel) {
+            zero(left, row, round_up(row, kTileRows));
+            zero(right, column, kPanel);
+        }
+        zero(scratch.line + p * (panels * kPanel + kLanes), columns, panels * kPanel);
+    }
+}
+
 void accumulate(const GradientParams& params, const SumTask& task, int64_t count, bool add,
                 const GradientScratch& scratch) {
     const Sizes s = sizes_of(params);
@@ -180,6 +201,7 @@ void sum_task(const GradientParams& params, const SumTask& task, const char* src
         put_lines(params, scratch.lines, sizes_of(params).rows, task.sums);
         return;
     }
+    clear_rest(params, task, scratch);
     for (int64_t first = task.tile; first < task.tile_end; first += params.block) {
         const int64_t count = smaller(params.block, task.tile_end - first);
         transform_block(params, task, first, count, src, diff, scratch);
@@ -194,6 +216,7 @@ void sum_and_finish(const GradientParams& params, const SumTask& task, const cha
     if (task.row == task.row_end) return;
     const int64_t tiles = task.tile_end - task.tile, panels = item_panels(params), block = item_rows(params);
     const int64_t strips = ceil_div(task.row_end - task.row, kStrip), all = task.panel_end - task.panel;
+    clear_rest(params, task, scratch);
     transform_block(params, task, task.tile, tiles, src, diff, scratch);
     Sums sums{scratch.sums, panels * block * kPanel, block * kPanel, 0};
     for (int64_t column = 0; column < params.diff.channels; column += item_columns(params)) {
