@@ -32,7 +32,7 @@ def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
     saved.write_text(json.dumps({**recorded.head, "rows": rows}), "utf-8")
     bench.main([str(saved), "--directions", DGRAD, "--write", str(table)])
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: table)
-    nearest.read.cache_clear()
+    nearest.forget()
     try:
         written = nearest.read("avx512_amx", "f16", DGRAD)
         assert np.isfinite(written.weights).all() and nearest.read("avx512_amx", "f16", WGRAD) is None
@@ -42,7 +42,7 @@ def test_a_written_table_is_read_and_corrects_its_rows(tmp_path, monkeypatch):
         assert len(written.features) == len(samples) == len(rows)
         assert regression.mean(corrected) <= regression.mean(by_constants)
     finally:
-        nearest.read.cache_clear()
+        nearest.forget()
 
 
 @pytest.mark.slow
