@@ -18,7 +18,7 @@ from dnnl_graph_ops.passes.folding.estimates import comparable_seconds
 from dnnl_graph_ops.runtime import cpu, rates
 
 # products in bf16 take twice as long as in f32 on the first, half as long on the second
-SLOW, FAST = "emerald_rapids", "zen5"
+SLOW, FAST = "emerald_rapids", "emerald_rapids_amx"
 
 
 def layers() -> dict[str, dgo.Value]:
