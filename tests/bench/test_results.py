@@ -187,6 +187,7 @@ def test_results_from_before_there_were_two_ops_are_readable(tmp_path):
     assert columns.as_csv(old) == columns.as_csv(document)
 
 
+@pytest.mark.slow
 def test_means_by_class_are_of_ordinary_convolutions_and_name_the_lowest_row():
     document = both_ops()
     rows = [row for row in means(document) if row["direction"].text == "conv forward"]
