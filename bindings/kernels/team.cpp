@@ -166,7 +166,7 @@ private:
     alignas(64) std::atomic<int> sleepers_{0};
 };
 
-// What the calling thread is in a team.
+// The place of the calling thread in a team.
 struct Here {
     Team* team = nullptr;  // null: of one thread
     int rank = 0, size = 1;
