@@ -93,6 +93,9 @@ bool is_in_strips(const FilterProblem& p, WorkOf direction, int src_dtype, int d
 
 Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int dst_dtype, int threads,
                  const VectorCode& of) {
+    if (direction == WorkOf::wgrad && exchanges(p, of.filter)) {
+        return filter_work(exchanged(p), direction, dst_dtype, src_dtype, threads, of);
+    }
     constexpr int last = kFilterAxes - 1;
     const AxisWork axes[] = {{p, 0}, {p, 1}, {p, 2}};
     double tiles = number(p.batch * p.groups), phases = 1, points = 1, fetched = 1, written = 1;

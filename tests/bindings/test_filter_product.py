@@ -196,6 +196,17 @@ SPECIAL = [
     Case(2, (7, 9), (33,), (101,), (5,), (3,), (-2,), (1,), (1,), 1, "IOX"),
     Case(1, (12, 8), (2, 18), (7, 40), (3, 3), (2, 2), (-1, 1), (1, 1), (1, 2), 1, "IOX"),
 ]
+# One tap: channels that fill no register tile or panel, columns that are the other tensor's channels, several steps.
+SPECIAL += [
+    Case(2, channels, (9, 9), (9, 9), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, order)
+    for channels in ((96, 16), (16, 96), (100, 40), (68, 80), (64, 136), (130, 64), (5, 97))
+    for order in ("IOX", "XOI")
+]
+SPECIAL += [
+    Case(1, channels, (3, 3), (3, 3), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, order)
+    for channels in ((200, 40), (64, 136), (160, 48))
+    for order in ("IOX", "XOI")
+]
 
 
 @pytest.mark.parametrize("case", SPECIAL, ids=range(len(SPECIAL)))
@@ -427,6 +438,34 @@ def test_lines_that_several_lines_of_results_read(seed, dtype):
         run_product(case, "fprop", diff_dst.astype(narrow), weights, diff_src, None)
         for got, exact in zip((dst, diff_src), truth(case, src, weights, bias, diff_dst), strict=False):
             np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (2, 3), (1, 3)])
+def test_lines_that_leave_positions_out(seed, dtype, kernel, stride):
+    rng = np.random.default_rng([seed, kernel, stride])
+    size = 60 * stride + kernel - 1
+    case = Case(
+        2, (8, 12), (5, 60), (5 * stride, size), (kernel,) * 2, (stride,) * 2, (0, 1 - kernel), (1, 1), (1, 1), 1, "IOX"
+    )
+    src, weights, bias, diff_dst = random_operands(rng, case, integers)
+    diff_src = unwritten(src.shape, dtype)
+    run_product(case, "fprop", diff_dst.astype(diff_src.dtype), weights, diff_src, None)
+    exact = truth(case, src, weights, bias, diff_dst)[1]
+    np.testing.assert_array_equal(diff_src, exact.astype(np.float32).astype(diff_src.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("columns", [40, 128])
+def test_lines_of_results_that_no_cache_holds(seed, dtype, columns):
+    """Rows of results are fetched before they are written, also the last ones of a tensor."""
+    rng = np.random.default_rng([seed, columns])
+    case = Case(1, (8, columns), (60, 130), (60, 130), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
+    src, weights, bias, diff_dst = random_operands(rng, case, integers)
+    dst = unwritten(diff_dst.shape, dtype)
+    run_product(case, "dgrad", src.astype(dst.dtype), weights, dst, bias)
+    exact = truth(case, src, weights, bias, diff_dst)[0]
+    np.testing.assert_array_equal(dst, exact.astype(np.float32).astype(dst.dtype))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "kernels/checked.hpp"
 #include "kernels/declaration.hpp"
@@ -20,7 +21,9 @@ namespace dgo {
 
 namespace {
 
-constexpr int64_t kGradientBytes = 2048 * 1024;  // both factors of a step of wgrad
+// Both factors of a step of wgrad, within these numbers of tiles: they stay in the second cache level next to those that
+// are fetched, and a panel in the first.
+constexpr int64_t kGradientBytes = 512 * 1024, kFewestSteps = 48, kMostSteps = 96;
 constexpr int64_t kParallelFloats = 1 << 16;  // transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
@@ -94,7 +97,7 @@ void lay_out_tasks(GradientParams& params, const FilterCode& of) {
     }
     const int64_t widths = params.src.channels / params.row_parts + columns / params.column_parts;
     const int64_t row_bytes = params.planes * 4 * widths;
-    params.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), 48, 256);
+    params.block = std::clamp<int64_t>(kGradientBytes / std::max<int64_t>(1, row_bytes), kFewestSteps, kMostSteps);
     params.block = std::clamp<int64_t>(ceil_div(tiles_of(params), params.tile_parts), 1, params.block);
     if (params.in_items) params.block = std::max<int64_t>(1, tiles_of(params));
 }
@@ -111,10 +114,11 @@ bool is_in_lines(const GradientParams& params, const VectorCode& of) {
 
 class GradientKernel final : public ScratchKernel {
 public:
+    // exchanged: src and diff_dst are each other's operands.
     GradientKernel(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
-                   const FilterWeights& weights, int threads)
-        : layout_(fprop_layout(problem)),
-          params_(gradient_params(problem, src, diff, layout_, threads, vector_code())) {
+                   const FilterWeights& weights, int threads, bool exchanged)
+        : layout_(fprop_layout(problem)), params_(gradient_params(problem, src, diff, layout_, threads, vector_code())),
+          src_(exchanged ? 1 : 0) {
         name = "filter_wgrad";
         by = convolution_name("wgrad");
         arity = 4;
@@ -137,12 +141,13 @@ public:
     }
 
     void run(char* const* operands) const override {
-        code().gradient(params_, operands[0], operands[1], operands[2], operands[3]);
+        code().gradient(params_, operands[src_], operands[1 - src_], operands[2], operands[3]);
     }
 
 private:
     FilterLayout layout_;
     GradientParams params_;
+    int src_;  // the number of its operand
 };
 
 }  // namespace
@@ -150,6 +155,20 @@ private:
 std::unique_ptr<Kernel> filter_pack(const FilterProblem& problem, FilterDirection direction,
                                     const FilterWeights& weights, int threads, bool dot) {
     return std::make_unique<PackKernel>(problem, direction, weights, threads, dot);
+}
+
+bool exchanges(const FilterProblem& p, const FilterCode& of) {
+    bool pointwise = p.groups == 1;
+    for (int a = 0; a < kFilterAxes; ++a) {
+        pointwise = pointwise && p.kernel[a] == 1 && p.stride[a] == 1 && p.pad[a] == 0 && p.in[a] == p.out[a];
+    }
+    const bool narrow = std::max(p.in_channels, p.out_channels) <= kNarrowRun;
+    return pointwise && !narrow && p.out_channels % of.panel != 0 && p.in_channels % of.panel == 0;
+}
+
+FilterProblem exchanged(FilterProblem problem) {
+    std::swap(problem.in_channels, problem.out_channels);
+    return problem;
 }
 
 GradientParams gradient_params(const FilterProblem& problem, const FilterTensor& src, const FilterTensor& diff,
@@ -201,8 +220,12 @@ std::unique_ptr<ScratchKernel> make_gradient(const FilterProblem& p, int src_dty
                                              int diff_dst_dtype, const Dims& diff_dst_strides, int weights_dtype,
                                              const Dims& weights_strides, int threads) {
     const FilterSides sides(p, FilterDirection::dgrad, src_dtype, src_strides, diff_dst_dtype, diff_dst_strides);
-    return std::make_unique<GradientKernel>(p, sides.src, sides.dst, filter_weights(p, weights_dtype, weights_strides),
-                                            threads);
+    FilterWeights weights = filter_weights(p, weights_dtype, weights_strides);
+    if (!exchanges(p, code())) {
+        return std::make_unique<GradientKernel>(p, sides.src, sides.dst, weights, threads, false);
+    }
+    std::swap(weights.in_stride, weights.out_stride);
+    return std::make_unique<GradientKernel>(exchanged(p), sides.dst, sides.src, weights, threads, true);
 }
 
 }  // namespace

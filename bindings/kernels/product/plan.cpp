@@ -46,10 +46,11 @@ void keep_whole(const FilterImage& image, int64_t base, int64_t& begin, int64_t&
     }
 }
 
-// Whether the runs of tiles along a line overlap or follow each other in memory, so that they can be copied as one row.
+// Whether the runs of tiles along a line overlap in memory, or lie no farther apart than they are long, so that they can
+// be copied as one row.
 bool is_one_row(const FilterImage& src) {
     constexpr int last = kFilterAxes - 1;
-    return src.strides[last] == src.channels && src.step[last] <= src.fold;
+    return src.strides[last] == src.channels && src.step[last] <= 2 * src.fold;
 }
 
 // Returns the rows of strips whose runs are copied at once: of one run as many as stay near, of several runs those of a

@@ -154,22 +154,101 @@ void clear_rest(const GradientParams& params, const SumTask& task, const Gradien
     }
 }
 
-void accumulate(const GradientParams& params, const SumTask& task, int64_t count, bool add,
+// Memory of src and diff_dst that the next step copies: each register tile of a step fetches an equal part of it.
+struct Following {
+    Ahead ahead{nullptr, 0}, other{nullptr, 0};
+    int64_t tiles = 0;  // that fetch of the first side
+
+    Ahead part(int64_t count) {
+        const Ahead fetched = ahead;
+        ahead.at += count * ahead.step;
+        if (--tiles == 0) ahead = other;
+        return fetched;
+    }
+};
+
+// Returns the register tiles of a panel.
+int64_t panel_tiles(int64_t rows) {
+    const int64_t strips = rows / kStrip;
+    return strips * (kStrip / kTileRows) + TileCounts(rows - strips * kStrip).all();
+}
+
+// Returns the bytes of an image that a tile stands for.
+int64_t tile_bytes(const GradientParams& params, const FilterImage& image) {
+    int64_t elements = image.channels;
+    for (int a = 0; a < kFilterAxes; ++a) elements = larger(elements, image.strides[a] * image.size[a]);
+    return elements * image.item / (params.tiles[0] * params.tiles[1] * params.tiles[2]);
+}
+
+// Returns what a step of `steps` tiles fetches of the `count` tiles from `first` on: nothing where a task reads a part of
+// each position, or positions are skipped.
+Following following(const GradientParams& params, const SumTask& task, int64_t first, int64_t count, int64_t steps,
+                    const char* src, const char* diff) {
+    static constexpr Axes kOrigin{{0, 0, 0}};
+    constexpr int last = kFilterAxes - 1;
+    const bool parts = params.channel_groups * params.row_parts * params.column_parts > 1;
+    if (count <= 0 || params.planes > 1 || parts || params.diff.step[last] > params.diff.fold) return {};
+    const int64_t tiles = (task.panel_end - task.panel) * panel_tiles(task.row_end - task.row);
+    const TilePlace p = place(first, params.tiles, kOrigin, params.window);
+    const auto address = [&](const FilterImage& image, const char* data, int64_t run) {
+        const LineRun line = line_run(image, p, run);
+        return data + (line.offset + line.position * image.strides[last]) * image.item;
+    };
+    const int64_t left = count * tile_bytes(params, params.src), right = count * tile_bytes(params, params.diff);
+    const int64_t share = smaller(larger(tiles * left / larger(left + right, 1), 1), larger(tiles - 1, 1));
+    return {{address(params.src, src, 0), ceil_div(left, share * steps)},
+            {address(params.diff, diff, params.diff.runs - 1), ceil_div(right, larger(tiles - share, 1) * steps)},
+            share};
+}
+
+// Multiplies rows of a strip by a panel.
+struct RowsProduct {
+    const float *left, *panel;
+    int64_t count;
+    float* sums;
+    bool add;
+    Following& next;
+
+    template <int kVectors, int kRows>
+    DGO_INLINE void some(int64_t tiles) {
+        for (; tiles > 0; --tiles, left += kRows, sums += kRows * kPanel) {
+            tile_product_transposed<kVectors, kRows>(left, count, panel, sums, add, next.part(count));
+        }
+    }
+    template <int kVectors>
+    void run(const TileCounts& rows) {
+        some<kVectors, 3 * kFewRows>(rows.whole);
+        some<kVectors, 2 * kFewRows>(rows.two_thirds);
+        some<kVectors, kFewRows>(rows.third);
+    }
+};
+
+// sums[0 .. end - row)[:] (+)= rows [row, end) of a plane of a task times a panel with `columns` columns.
+void multiply_panel(const GradientParams& params, const float* left, int64_t row, int64_t end, int64_t count,
+                    const float* panel, int64_t columns, float* sums, bool add, Following& next) {
+    for (int64_t rows; row < end; row += rows, sums += rows * kPanel) {
+        rows = smaller(end - row, kStrip - row % kStrip);
+        RowsProduct product{left + row / kStrip * params.block * kStrip + row % kStrip, panel, count, sums, add, next};
+        if (columns > kLanes)
+            product.run<kTileVectors>(TileCounts(rows));
+        else
+            product.run<1>(TileCounts(rows));
+    }
+}
+
+void accumulate(const GradientParams& params, const SumTask& task, int64_t count, bool add, Following next,
                 const GradientScratch& scratch) {
     const Sizes s = sizes_of(params);
     const int64_t strips = ceil_div(task.row_end - task.row, kStrip);
     const int64_t panels = task.panel_end - task.panel;
     for (int p = 0; p < params.planes; ++p) {
+        const float* left = scratch.left + p * strips * params.block * kStrip;
         for (int64_t panel = 0; panel < panels; ++panel) {
             if (unused(params, p, task.panel + panel)) continue;
             const float* b = scratch.right + (p * panels + panel) * params.block * kPanel;
-            float* c = task.sums + p * s.plane + (task.panel + panel) * s.rows * kPanel;
-            for (int64_t row = task.row; row < task.row_end; row += kTileRows) {
-                const int64_t inside = row - task.row;
-                const float* a =
-                    scratch.left + (p * strips + inside / kStrip) * params.block * kStrip + inside % kStrip;
-                tile_product_transposed(a, count, b, c + row * kPanel, kPanel, add);
-            }
+            float* c = task.sums + p * s.plane + ((task.panel + panel) * s.rows + task.row) * kPanel;
+            const int64_t columns = s.columns - (task.panel + panel) * kPanel;
+            multiply_panel(params, left, 0, task.row_end - task.row, count, b, columns, c, add, next);
         }
     }
 }
@@ -204,40 +283,53 @@ void sum_task(const GradientParams& params, const SumTask& task, const char* src
     clear_rest(params, task, scratch);
     for (int64_t first = task.tile; first < task.tile_end; first += params.block) {
         const int64_t count = smaller(params.block, task.tile_end - first);
+        const int64_t behind = smaller(params.block, task.tile_end - first - count);
         transform_block(params, task, first, count, src, diff, scratch);
-        accumulate(params, task, count, first != task.tile, scratch);
+        accumulate(params, task, count, first != task.tile,
+                   following(params, task, first + count, behind, count, src, diff), scratch);
     }
 }
 
-// Sums a task and writes its taps at once. With few tiles the sums of an item are complete after one step, and need not
-// go through memory.
+// Multiplies and finishes rows [row, end) and the columns of an item from `column` on.
+void finish_item(const GradientParams& params, const SumTask& task, int64_t row, int64_t end, int64_t column,
+                 char* weights, const GradientScratch& scratch) {
+    const int64_t tiles = task.tile_end - task.tile, panels = item_panels(params), block = item_rows(params);
+    const int64_t strips = ceil_div(task.row_end - task.row, kStrip), all = task.panel_end - task.panel;
+    const Sums sums{scratch.sums, panels * block * kPanel, block * kPanel, row};
+    Following nothing;
+    for (int p = 0; p < params.planes; ++p) {
+        const float* left = scratch.left + p * strips * params.block * kStrip;
+        for (int64_t i = 0; i < panels; ++i) {
+            const int64_t panel = item_panel(params, column, i);
+            if (unused(params, p, panel)) continue;
+            const float* b = scratch.right + (p * all + panel) * params.block * kPanel;
+            multiply_panel(params, left, row - task.row, end - task.row, tiles, b,
+                           sizes_of(params).columns - panel * kPanel, sums.at + p * sums.plane + i * sums.panel, false,
+                           nothing);
+        }
+    }
+    finish(params, row, end, column, sums, true, weights, scratch);
+}
+
+// Sums a task and writes its taps at once, in the order of memory. With few tiles the sums of an item are complete after
+// one step, and need not go through memory.
 void sum_and_finish(const GradientParams& params, const SumTask& task, const char* src, const char* diff, char* weights,
                     const GradientScratch& scratch) {
     if (task.row == task.row_end) return;
-    const int64_t tiles = task.tile_end - task.tile, panels = item_panels(params), block = item_rows(params);
-    const int64_t strips = ceil_div(task.row_end - task.row, kStrip), all = task.panel_end - task.panel;
+    const int64_t block = item_rows(params), columns = item_columns(params);
     clear_rest(params, task, scratch);
-    transform_block(params, task, task.tile, tiles, src, diff, scratch);
-    Sums sums{scratch.sums, panels * block * kPanel, block * kPanel, 0};
-    for (int64_t column = 0; column < params.diff.channels; column += item_columns(params)) {
+    transform_block(params, task, task.tile, task.tile_end - task.tile, src, diff, scratch);
+    const auto item = [&](int64_t row, int64_t column) {
+        finish_item(params, task, row, smaller(row + block, task.row_end), column, weights, scratch);
+    };
+    if (params.in_stride > params.out_stride) {
         for (int64_t row = task.row; row < task.row_end; row += block) {
-            const int64_t end = smaller(row + block, task.row_end);
-            sums.row = row;
-            for (int p = 0; p < params.planes; ++p) {
-                for (int64_t i = 0; i < panels; ++i) {
-                    const int64_t panel = item_panel(params, column, i);
-                    if (unused(params, p, panel)) continue;
-                    const float* b = scratch.right + (p * all + panel) * params.block * kPanel;
-                    float* c = sums.at + p * sums.plane + i * sums.panel;
-                    for (int64_t r = row; r < end; r += kTileRows, c += kTileRows * kPanel) {
-                        const int64_t inside = r - task.row;
-                        const float* a = scratch.left + (p * strips + inside / kStrip) * params.block * kStrip;
-                        tile_product_transposed(a + inside % kStrip, tiles, b, c, kPanel, false);
-                    }
-                }
-            }
-            finish(params, row, end, column, sums, true, weights, scratch);
+            for (int64_t column = 0; column < params.diff.channels; column += columns) item(row, column);
         }
+        return;
+    }
+    for (int64_t column = 0; column < params.diff.channels; column += columns) {
+        for (int64_t row = task.row; row < task.row_end; row += block) item(row, column);
     }
 }
 

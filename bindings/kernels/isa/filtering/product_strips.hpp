@@ -92,11 +92,14 @@ struct RowsBeside {
     }
 };
 
-// Rows of results in their type, the steps of a Strip apart. Of the last vector `last` columns are written.
+constexpr int64_t kFarBytes = 1 << 20;  // results of more bytes leave the second cache level
+
+// Rows of results in their type, the steps of a Strip apart. Of the last vector `last` columns are written. ahead: bytes
+// from a row to the one that is fetched, for which stores would wait; 0: none.
 struct StripRows {
     ElementType type;
     char* at;
-    int64_t last;
+    int64_t last, ahead;
 };
 
 // to[i * to_step][:] = bias + sum over the terms of at[i * row_step][k] * panel[begin + k][:], for rows from `first` on,
@@ -105,7 +108,7 @@ template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
                                               const float* panel, const float* bias, const StripRows& to,
                                               const FusedActivation& activation, const RowsBeside& beside) {
-    const int64_t row_step = strip.row_step;
+    const int64_t row_step = strip.row_step, item = to.type == ElementType::f32 ? 4 : 2;
     Lanes sum[kRows][kVectors];
     for (int64_t t = first; t < strip.count; t += kRows) {
 #pragma GCC unroll 24
@@ -114,6 +117,10 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
             for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
         }
         beside.fetch(t + kRows, t + 2 * kRows, kVectors * kLanes * 4);
+        for (int64_t i = 0; to.ahead != 0 && i < kRows; ++i) {
+            const char* const row = to.at + (t + i) * strip.to_step * item + to.ahead;
+            for (int j = 0; j < kVectors; ++j) __builtin_prefetch(row + j * kLanes * item, 1);
+        }
         for (const Term* term = terms; term != terms + term_count; ++term) {
             RowElements<kVectors, kRows> rows(term->at + t * row_step, row_step);
             const float* b = panel + term->begin * kPanel;
@@ -185,6 +192,7 @@ struct StripWriter {
         const int64_t depth = params.src.segments * params.src.channels;
         return params.zero == nullptr ? spans_between(params, 0, depth, scratch.spans) : 0;
     }
+    bool is_far() const { return params.batch * params.dst.batch_stride * params.dst.item > kFarBytes; }
     bool is_half(int64_t column) const { return columns() - column <= kLanes; }
 
     // Computes tiles [first, first + count).
@@ -304,9 +312,11 @@ struct StripWriter {
             const int64_t last = smaller(width - column - (half ? 0 : kLanes), kLanes);
             const auto strips = half ? &multiply_strip<1> : &multiply_strip<kTileVectors>;
             const RowsBeside beside(*scratch.beside, there + column * image.item, bytes);
-            const int64_t before = column * (type == ElementType::f32 ? 4 : 2);
-            strips(scratch.terms, count, strip, panel, bias + column, {type, static_cast<char*>(to) + before, last},
-                   params.activation, beside);
+            const int64_t item = type == ElementType::f32 ? 4 : 2, before = column * item;
+            // the next columns of these rows, or the first of the next strip
+            const int64_t ahead = (column + kPanel < width ? kPanel : strip.count * strip.to_step - column) * item;
+            strips(scratch.terms, count, strip, panel, bias + column,
+                   {type, static_cast<char*>(to) + before, last, is_far() ? ahead : 0}, params.activation, beside);
         }
     }
 

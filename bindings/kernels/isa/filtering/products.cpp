@@ -22,20 +22,6 @@ void transform_block(const ProductParams& params, const TargetGroup& group, int6
         run(params.dot->windows->f32(params.filter_shape));
 }
 
-// `count` rows as register tiles of 3, 2 and 1 times kFewRows.
-struct RowTiles {
-    int64_t whole, two_thirds, third;
-
-    explicit RowTiles(int64_t count) {
-        const int64_t units = ceil_div(count, kFewRows);
-        // two tiles of two thirds take less time than a whole tile and one of a third
-        const bool even = units % 3 == 1 && units > 1;
-        whole = units / 3 - (even ? 1 : 0);
-        two_thirds = even ? 2 : units % 3 == 2 ? 1 : 0;
-        third = even ? 0 : units % 3 == 1 ? 1 : 0;
-    }
-};
-
 // Multiplies some rows of the left factor by a panel of one plane.
 struct PanelProduct {
     const float *left, *panel, *start;
@@ -56,7 +42,7 @@ struct PanelProduct {
         ahead.at += tiles * ahead_size;
     }
     template <int kVectors>
-    void run(const RowTiles& rows) {
+    void run(const TileCounts& rows) {
         some<kVectors, 3 * kFewRows>(rows.whole);
         some<kVectors, 2 * kFewRows>(rows.two_thirds);
         some<kVectors, kFewRows>(rows.third);
@@ -73,7 +59,7 @@ void multiply_floats(const ProductParams& params, const TargetGroup& group, Plan
         return panel_at(params, group, p, column + n, packed) + depth.begin(part) * kPanel;
     };
     const Strip strip{0, left_stride(params), kFilterChunk};
-    const RowTiles row_tiles(count);
+    const TileCounts row_tiles(count);
     for (int64_t p = planes.begin; p < planes.end; ++p) {
         const float* left = scratch.left + p * left_plane(params);
         for (int64_t part = 0; part < depth.parts; ++part) {

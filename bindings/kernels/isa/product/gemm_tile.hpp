@@ -169,36 +169,56 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
     }
 }
 
-// c[i][:] (+)= sum over k of strip[k][i] * panel[k][:], the strip kStrip wide.
-__attribute__((noinline)) inline void tile_product_transposed(const float* strip, int64_t count, const float* panel,
-                                                              float* c, int64_t row_stride, bool add) {
-    Lanes sum[kTileRows][kTileVectors] = {};
-    // Old sums are fetched while the new ones are computed.
-    for (int i = 0; add && i < kTileRows; ++i) {
-        _mm_prefetch(reinterpret_cast<const char*>(c + i * row_stride), _MM_HINT_T0);
+// The register tiles of `count` rows: of 3, 2 and 1 times kFewRows.
+struct TileCounts {
+    int64_t whole, two_thirds, third;
+
+    explicit TileCounts(int64_t count) {
+        const int64_t units = ceil_div(count, kFewRows);
+        // two tiles of two thirds take less time than a whole tile and one of a third
+        const bool even = units % 3 == 1 && units > 1;
+        whole = units / 3 - (even ? 1 : 0);
+        two_thirds = even ? 2 : units % 3 == 2 ? 1 : 0;
+        third = even ? 0 : units % 3 == 1 ? 1 : 0;
     }
+
+    int64_t all() const { return whole + two_thirds + third; }
+};
+
+// c[i][:] (+)= sum over k of strip[k][i] * panel[k][:], the strip kStrip wide. With one vector the sums of the other
+// half of a panel are zeros.
+template <int kVectors, int kRows>
+__attribute__((noinline)) void tile_product_transposed(const float* strip, int64_t count, const float* panel, float* c,
+                                                       bool add, Ahead ahead) {
+    Lanes sum[kRows][kVectors] = {};
+    // Old sums are fetched while the new ones are computed.
+    for (int i = 0; add && i < kRows; ++i) _mm_prefetch(reinterpret_cast<const char*>(c + i * kPanel), _MM_HINT_T0);
     const auto step = [&](const float* a, const float* b) __attribute__((always_inline)) {
-        Lanes right[kTileVectors];
+        Lanes right[kVectors];
 #pragma GCC unroll 2
-        for (int j = 0; j < kTileVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
+        for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(b + j * kLanes);
 #pragma GCC unroll 16
-        for (int i = 0; i < kTileRows; ++i) {
+        for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
-            for (int j = 0; j < kTileVectors; ++j) multiply_add(sum[i][j], broadcast(a[i]), right[j]);
+            for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(a[i]), right[j]);
         }
     };
     int64_t k = 0;
     for (; k + kSteps <= count; k += kSteps, strip += kSteps * kStrip, panel += kSteps * kPanel) {
+        ahead.fetch(kSteps);
 #pragma GCC unroll 8
         for (int u = 0; u < kSteps; ++u) step(strip + u * kStrip, panel + u * kPanel);
     }
     for (; k < count; ++k, strip += kStrip, panel += kPanel) step(strip, panel);
 #pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
         for (int j = 0; j < kTileVectors; ++j) {
-            LanesAt* at = reinterpret_cast<LanesAt*>(c + i * row_stride + j * kLanes);
-            *at = add ? *at + sum[i][j] : sum[i][j];
+            LanesAt* at = reinterpret_cast<LanesAt*>(c + i * kPanel + j * kLanes);
+            if (j < kVectors)
+                *at = add ? *at + sum[i][j < kVectors ? j : 0] : sum[i][j < kVectors ? j : 0];
+            else if (!add)
+                *at = Lanes{};
         }
     }
 }
