@@ -174,6 +174,15 @@ def test_any_number_of_rows(seed, count):
     assert_exact(run_all_directions(case, *operands), truth(case, *operands))
 
 
+@pytest.mark.parametrize("length", [*range(24, 30), 47, 54, 56, 61, 100])
+def test_strips_of_one_vector(seed, length):
+    """Register tiles of more rows where tiles of 24 rows leave a rest, and panels of weights that are dense."""
+    rng = np.random.default_rng([seed, length])
+    case = Case(1, (12, 16), (2, length), (3, length), (2, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
+    operands = random_operands(rng, case, integers)
+    assert_exact(run_all_directions(case, *operands), truth(case, *operands))
+
+
 # Paths of their own: one position, few positions and many channels, runs of few channels, many taps, panels that
 # straddle runs (missing taps, weights beyond the caches, many runs), lines of narrow gradients (borders, groups).
 SPECIAL = [

@@ -108,7 +108,7 @@ TargetGroups packed_groups(const FilterLayout& layout, int64_t rows, int64_t col
         group.target_count = static_cast<int64_t>(best.targets[g].size());
         group.packed = best.packed;
         best.packed += checked_product("filter product", {layout.planes, layout.segments, round_up(rows, of.depth),
-                                                          round_up(group.target_count * columns, of.columns)});
+                                                          round_up(group.target_count * columns, of.unit)});
         checked_product("filter product", {best.packed});
     }
     return best;
@@ -140,11 +140,11 @@ unsigned axes_apart(const FilterProblem& problem, FilterDirection direction, con
 
 PanelSizes filter_panels() {
     const FilterCode& code = vector_code().filter;
-    return {code.panel, code.chunk, 1};
+    return {code.panel, code.chunk, 1, code.panel / 2};
 }
 
 PanelSizes panels(const Dot* dot) {
-    return dot == nullptr ? filter_panels() : PanelSizes{kDotColumns, kBf16Panels.chunk, dot->unit};
+    return dot == nullptr ? filter_panels() : PanelSizes{kDotColumns, kBf16Panels.chunk, dot->unit, kDotColumns};
 }
 
 double padded(int64_t products, int64_t columns, const PanelSizes& of) {
@@ -220,7 +220,7 @@ std::string Arrangement::packing(const FilterProblem& problem) const {
         add(&size, 1);
         add(values.data(), size);
     };
-    const int64_t numbers[] = {panels.columns, rows, columns, problem.groups};
+    const int64_t numbers[] = {panels.columns, panels.unit, rows, columns, problem.groups};
     add(numbers, std::size(numbers));
     add(problem.kernel.axis, kFilterAxes);
     add(layout.filter_shape, kFilterAxes);

@@ -12,12 +12,13 @@ namespace dgo {
 
 constexpr double kTransformCost = 16;  // multiplications that take as long as transforming one value
 
-// Packed weights: columns of a panel, columns of a task step, and the unit that the channels of a segment are rounded up to.
+// Packed weights: columns of a panel, columns of a task step, and the units that the channels of a segment and the
+// columns of a group are rounded up to.
 struct PanelSizes {
-    int64_t columns, chunk, depth;
+    int64_t columns, chunk, depth, unit;
 };
 PanelSizes filter_panels();  // the sizes of this process's vector code
-constexpr PanelSizes kBf16Panels{kDotColumns, 64, kBf16Unit};
+constexpr PanelSizes kBf16Panels{kDotColumns, 64, kBf16Unit, kDotColumns};
 // Returns the sizes of a set, or of f32 for null.
 PanelSizes panels(const Dot* dot);
 

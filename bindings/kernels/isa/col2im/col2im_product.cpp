@@ -92,14 +92,16 @@ int64_t strip_rows(const Col2imParams& params) {
 // Computes the columns of `count` rows of src, f32 and `step` apart.
 void multiply_rows(const Col2imParams& params, const Panels& panels, const float* rows, int64_t step, int64_t count,
                    const float* packed, float* to, const Col2imScratch& scratch) {
-    const int64_t depth = params.src.channels;
+    const int64_t depth = params.src.channels, all_columns = params.kernel[0] * params.columns();
     const Span all{0, 0, depth};
     const auto multiply = [&](const float* from, int64_t from_step, int64_t some, float* columns) {
         // fetches the next rows
         Ahead ahead{reinterpret_cast<const char*>(from + some * from_step), 4 * kTileRows};
         for (int64_t p = panels.begin; p < panels.end; ++p, columns += kPanel, ahead.step = 0) {
-            const bool half = p + 1 == panels.end && panels.last <= kLanes;
-            const auto product = half ? &strip_product<1, true> : &strip_product<kTileVectors, true>;
+            const bool half = p + 1 == panels.end && panels.last <= kLanes, dense = all_columns - p * kPanel <= kLanes;
+            const auto product = !half   ? &strip_product<kTileVectors, true>
+                                 : dense ? &strip_product<1, true>
+                                         : &strip_product<1, true, kTileRows, kPanel>;
             product(from, Strip{some, from_step, params.width}, &all, 1, packed + p * depth * kPanel, nullptr, columns,
                     ahead);
         }

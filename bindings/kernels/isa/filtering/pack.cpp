@@ -88,6 +88,7 @@ struct PanelRows {
     Spread spread;
     float* some;  // words: [plane][kMostRows][kPanel], transformed but not rounded yet
     int64_t half_bytes = kHalf * params.unit * 2;
+    int64_t pitch = kPanel;  // of f32: floats from row to row
 
     PanelRows(const PackParams& of, const TargetGroup& group, int64_t panel, int64_t segment, char* packed,
               float* scratch)
@@ -99,8 +100,9 @@ struct PanelRows {
             to += (column / kDotColumns * segments + segment) * bytes + column % kDotColumns / kHalf * half_bytes;
             spread = {ceil_div(columns, kDotColumns) * segments * bytes, kPanel, 0};
         } else {
-            to += (panel * segments + segment) * of.k * kPanel * 4;
-            spread = {ceil_div(columns, kPanel) * segments * of.k * kPanel, kPanel, 0};
+            pitch = panel_pitch(columns - column);
+            to += (column * segments + segment * pitch) * of.k * 4;
+            spread = {round_up(columns, kLanes) * segments * of.k, kPanel, 0};
         }
     }
 
@@ -110,9 +112,9 @@ struct PanelRows {
             transform(from, kPanel, some + row % kMostRows * kPanel, Spread{kMostRows * kPanel, kPanel, 0});
             return;
         }
-        float* at = reinterpret_cast<float*>(to) + row * kPanel;
-        if (params.planes > 1) return transform(from, kPanel, at, spread);
-        for (int64_t c = 0; c < kPanel; c += kLanes) store_bytes(at + c, load_bytes<Lanes>(from[0] + c));
+        float* at = reinterpret_cast<float*>(to) + row * pitch;
+        if (params.planes > 1) return transform(from, pitch, at, spread);
+        for (int64_t c = 0; c < pitch; c += kLanes) store_bytes(at + c, load_bytes<Lanes>(from[0] + c));
     }
 
     // Returns a vector of words: bf16, rounded once, or whole numbers.
@@ -207,7 +209,7 @@ void pack_segment(const PackParams& params, const TapColumns& columns, int64_t s
         const int64_t at = offset[0][0] + slices[0].channel - columns.first;
         for (int64_t k = 0; k < rows; ++k) {
             // fetches the place of the next segment
-            __builtin_prefetch(to.to + (params.k + first + k) * kPanel * 4, 1);
+            __builtin_prefetch(to.to + (params.k + first + k) * to.pitch * 4, 1);
             const float* row = offset[0][0] < 0 ? zeros : columns.at + k * columns.row_stride + at;
             to.put(first + k, &row);
         }

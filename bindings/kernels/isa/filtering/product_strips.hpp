@@ -13,6 +13,8 @@ constexpr int kOneVectorRows = kWide ? 24 : 12;
 template <int kVectors>
 constexpr int kStripRows = kVectors == 1 ? kOneVectorRows : kTileRows;
 
+constexpr int kMoreRows = 28;  // of one vector: tiles for strips of which tiles of 24 rows leave a rest
+
 constexpr int kFewestRows = 8;  // rows of a strip
 constexpr int64_t kStripFloats = 1 << 13;  // results that stay near for the epilogue
 constexpr int kFewSteps = 4;  // steps of the depth without a branch
@@ -25,13 +27,13 @@ struct RowElements {
     int64_t done = 0;
 
     DGO_INLINE RowElements(const float* first, int64_t step) {
-#pragma GCC unroll 24
+#pragma GCC unroll 28
         for (int i = 0; i < kRows; ++i) at[i] = first + i * step;
     }
     template <int kCount>
     DGO_INLINE void multiply(const float* weights, Lanes (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 8
-        for (int u = 0; u < kCount; ++u) tile_step(at, done + u, weights + u * kPanel, sum);
+        for (int u = 0; u < kCount; ++u) tile_step(at, done + u, weights + u * panel_pitch(kVectors * kLanes), sum);
         done += kCount;
     }
 };
@@ -44,7 +46,7 @@ struct RowElements<1, kRows, true> {
     int64_t step, three;  // bytes
 
     DGO_INLINE RowElements(const float* first, int64_t apart) : step(apart * 4), three(apart * 12) {
-#pragma GCC unroll 5
+#pragma GCC unroll 6
         for (int i = 0; i < kPointers; ++i) at[i] = first + 5 * i * apart;
     }
     template <int kByte, int kRow>
@@ -64,11 +66,11 @@ struct RowElements<1, kRows, true> {
     }
     template <int kCount, int kFirst = 0>
     DGO_INLINE void multiply(const float* weights, Lanes (&sum)[kRows][1]) {
-        row<kFirst * 4, 0>(*reinterpret_cast<const LanesAt*>(weights + kFirst * kPanel), sum);
+        row<kFirst * 4, 0>(*reinterpret_cast<const LanesAt*>(weights + kFirst * kLanes), sum);
         if constexpr (kFirst + 1 < kCount) {
             multiply<kCount, kFirst + 1>(weights, sum);
         } else {
-#pragma GCC unroll 5
+#pragma GCC unroll 6
             for (int i = 0; i < kPointers; ++i) at[i] += kCount;
         }
     }
@@ -108,10 +110,11 @@ template <int kVectors, int kRows>
 __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_count, Strip strip, int64_t first,
                                               const float* panel, const float* bias, const StripRows& to,
                                               const FusedActivation& activation, const RowsBeside& beside) {
+    constexpr int64_t kPitch = panel_pitch(kVectors * kLanes);
     const int64_t row_step = strip.row_step, item = to.type == ElementType::f32 ? 4 : 2;
     Lanes sum[kRows][kVectors];
     for (int64_t t = first; t < strip.count; t += kRows) {
-#pragma GCC unroll 24
+#pragma GCC unroll 28
         for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
             for (int j = 0; j < kVectors; ++j) sum[i][j] = *reinterpret_cast<const LanesAt*>(bias + j * kLanes);
@@ -123,21 +126,21 @@ __attribute__((noinline)) void multiply_terms(const Term* terms, int64_t term_co
         }
         for (const Term* term = terms; term != terms + term_count; ++term) {
             RowElements<kVectors, kRows> rows(term->at + t * row_step, row_step);
-            const float* b = panel + term->begin * kPanel;
+            const float* b = panel + term->begin * kPitch;
             int64_t k = 0;
-            for (; k + kSteps <= term->count; k += kSteps, b += kSteps * kPanel) {
+            for (; k + kSteps <= term->count; k += kSteps, b += kSteps * kPitch) {
                 rows.template multiply<kSteps>(b, sum);
             }
-            for (; k + kFewSteps <= term->count; k += kFewSteps, b += kFewSteps * kPanel) {
+            for (; k + kFewSteps <= term->count; k += kFewSteps, b += kFewSteps * kPitch) {
                 rows.template multiply<kFewSteps>(b, sum);
             }
-            for (; k < term->count; ++k, b += kPanel) rows.template multiply<1>(b, sum);
+            for (; k < term->count; ++k, b += kPitch) rows.template multiply<1>(b, sum);
         }
         activate_tile(activation, sum);
         with_type(to.type, [&](auto type) __attribute__((always_inline)) {
             using D = decltype(type);
             auto* row = reinterpret_cast<typename D::T*>(to.at) + t * strip.to_step;
-#pragma GCC unroll 24
+#pragma GCC unroll 28
             for (int i = 0; i < kRows; ++i, row += strip.to_step) {
 #pragma GCC unroll 2
                 for (int j = 0; j + 1 < kVectors; ++j) store_float<D, kLanes>(row + j * kLanes, sum[i][j]);
@@ -158,6 +161,16 @@ inline void multiply_strip(const Term* terms, int64_t term_count, Strip strip, c
         multiply(terms, term_count, strip, first, panel, bias, to, activation, beside);
     };
     const auto most = multiply_terms<kVectors, kMost>, third = multiply_terms<kVectors, kThird>;
+    if constexpr (kWide && kVectors == 1) {
+        const int64_t tiles = ceil_div(count, kMoreRows);
+        if (rest != 0 && count >= kMoreRows && tiles * kMost <= count) {
+            const int64_t more = ceil_div(count - tiles * kMost, kMoreRows - kMost), fewer = (tiles - more) * kMost;
+            const auto wider = multiply_terms<kVectors, kMoreRows>;
+            run(most, 0, fewer);
+            run(wider, fewer, fewer + (more - 1) * kMoreRows);
+            return run(wider, count - kMoreRows, count);
+        }
+    }
     run(most, 0, whole);
     if (rest == 0) return;
     if (rest > 2 * kThird && count >= kMost) return run(most, count - kMost, count);

@@ -56,7 +56,8 @@ void multiply_floats(const ProductParams& params, const TargetGroup& group, Plan
     const FetchSplit split(depth.all / depth.parts, count);
     const int64_t runs = row_runs(params), length = row_run(params);
     const auto weights = [&](int64_t p, int64_t part, int64_t n) {
-        return panel_at(params, group, p, column + n, packed) + depth.begin(part) * kPanel;
+        const int64_t pitch = panel_pitch(group_columns(params, group) - column - n);
+        return panel_at(params, group, p, column + n, packed) + depth.begin(part) * pitch;
     };
     const Strip strip{0, left_stride(params), kFilterChunk};
     const TileCounts row_tiles(count);

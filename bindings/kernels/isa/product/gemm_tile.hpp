@@ -9,6 +9,9 @@ constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 constexpr int kFewRows = kTileRows / 3;  // tiles of one, two and three times as many leave few rows computed in vain
 constexpr int kTileVectors = 2;
 constexpr int kPanel = kTileVectors * kLanes;
+// Floats from one row of a panel to the next. A last panel with columns for one vector is dense: its rows are in all
+// sets of the cache.
+constexpr int64_t panel_pitch(int64_t columns) { return columns > kLanes ? kPanel : kLanes; }
 // Steps of the inner dimension without a branch: a core whose other thread is busy has few slots to spare.
 constexpr int kSteps = 8;
 // Weights that stay in the second cache level from one row of tiles to the next, alone or next to those to come.
@@ -83,6 +86,7 @@ template <int kVectors, int kRows>
 __attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
                                             int64_t span_count, int64_t depth, const float* panel, const float* bias,
                                             float* const* to, Ahead ahead, const FusedActivation& activation) {
+    constexpr int64_t kPitch = panel_pitch(kVectors * kLanes);
     Lanes sum[kRows][kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
@@ -95,14 +99,14 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
         const float* a[kRows];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) a[i] = rows[i * runs + span->run];
-        const float* b = panel + (span->run * depth + span->begin) * kPanel;
+        const float* b = panel + (span->run * depth + span->begin) * kPitch;
         int64_t k = span->begin;
-        for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPanel) {
+        for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPitch) {
             ahead.fetch(kSteps);
 #pragma GCC unroll 8
-            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPanel, sum);
+            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPitch, sum);
         }
-        for (; k < span->end; ++k, b += kPanel) tile_step(a, k, b, sum);
+        for (; k < span->end; ++k, b += kPitch) tile_step(a, k, b, sum);
     }
     activate_tile(activation, sum);
 #pragma GCC unroll 16
@@ -131,7 +135,8 @@ struct Strip {
 
 // to[i * to_step][:] = bias + the sum over the spans of rows[i * row_step][k] * panel[k][:] for i < strip.count, whole
 // tiles of kRows, with rows of one run. Plain sums begin with zero and have one span: short sums have no time for more.
-template <int kVectors = kTileVectors, bool kElementwiseInt = false, int kRows = kTileRows>
+template <int kVectors = kTileVectors, bool kElementwiseInt = false, int kRows = kTileRows,
+          int64_t kPitch = panel_pitch(kVectors * kLanes)>
 __attribute__((noinline)) void strip_product(const float* rows, Strip strip, const Span* spans, int64_t span_count,
                                              const float* panel, const float* bias, float* to, Ahead ahead) {
     const int64_t to_step = strip.to_step, row_step = strip.row_step;
@@ -140,13 +145,13 @@ __attribute__((noinline)) void strip_product(const float* rows, Strip strip, con
         const float* a[kRows];
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) a[i] = rows + i * row_step;
-        const float* b = panel + k * kPanel;
-        for (; k + kSteps <= end; k += kSteps, b += kSteps * kPanel) {
+        const float* b = panel + k * kPitch;
+        for (; k + kSteps <= end; k += kSteps, b += kSteps * kPitch) {
             ahead.fetch(kSteps);
 #pragma GCC unroll 8
-            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPanel, sum);
+            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPitch, sum);
         }
-        for (; k < end; ++k, b += kPanel) tile_step(a, k, b, sum);
+        for (; k < end; ++k, b += kPitch) tile_step(a, k, b, sum);
     };
     const int64_t depth = spans->end;
     for (int64_t t = 0; t < strip.count; t += kRows, rows += kRows * row_step, to += kRows * to_step) {

@@ -239,8 +239,8 @@ inline Spans spans_at(const ProductParams& params, int64_t column, int64_t all, 
 // Returns the address of a panel of a plane within the packed weights of a group.
 inline const float* panel_at(const ProductParams& params, const TargetGroup& group, int64_t plane, int64_t column,
                              const float* packed) {
-    const int64_t panels = ceil_div(group_columns(params, group), kPanel);
-    return packed + (plane * panels + column / kPanel) * params.src.segments * params.src.channels * kPanel;
+    const int64_t width = round_up(group_columns(params, group), kLanes);
+    return packed + (plane * width + column) * params.src.segments * params.src.channels;
 }
 
 // The inner dimension in parts, so that the part of each factor stays in the second cache level. It is one part where

@@ -242,22 +242,23 @@ void multiply_panel(const RowProduct& p, const float* const* row, int64_t depth,
 // Packs columns of b, k from 0 to `depth`, as panels one after the other.
 template <class C>
 void pack_panels(const RowProduct& p, const typename C::T* b, int64_t depth, int64_t columns, float* panels) {
-    const int64_t size = depth * kPanel, filled = columns % kPanel;
+    const int64_t size = depth * kPanel, filled = columns % kPanel, pitch = panel_pitch(filled);
     // columns beyond the last: what is left in memory may be denormal numbers, which take long to multiply
     float* rest = panels + columns / kPanel * size;
-    for (int64_t k = 0; filled % kLanes > 0 && k < depth; ++k, rest += kPanel) {
+    for (int64_t k = 0; filled % kLanes > 0 && k < depth; ++k, rest += pitch) {
         for (int64_t j = filled; j < round_up(filled, kLanes); ++j) rest[j] = 0.0f;
     }
     if (p.b.along_depth) {
         for (int64_t j = 0; j < columns; j += kPanel, panels += size) {
-            transpose_to<C>(b + j * p.b.row, p.b.row, depth, smaller(kPanel, columns - j), panels, kPanel);
+            transpose_to<C>(b + j * p.b.row, p.b.row, depth, smaller(kPanel, columns - j), panels,
+                            panel_pitch(columns - j));
         }
         return;
     }
     // in memory's order
     for (int64_t k = 0; k < depth; ++k, b += p.b.depth) {
         for (int64_t first = 0; first < columns; first += kPanel) {
-            float* to = panels + first / kPanel * size + k * kPanel;
+            float* to = panels + first / kPanel * size + k * panel_pitch(columns - first);
             const typename C::T* from = b + first;
             const int64_t count = smaller(kPanel, columns - first);
             int64_t j = 0;
@@ -317,12 +318,13 @@ __attribute__((noinline)) void tile_whole(const float* rows, int64_t pitch, cons
 #pragma GCC unroll 16
     for (int64_t i = 0; i < kTileRows; ++i) left[i] = rows + smaller(i, row_count - 1) * pitch;
     Lanes sum[kTileRows][Vectors] = {};
+    constexpr int64_t kRow = panel_pitch(Vectors * kLanes);
     int64_t k = 0;
-    for (; k + kSteps <= depth; k += kSteps, panel += kSteps * kPanel) {
+    for (; k + kSteps <= depth; k += kSteps, panel += kSteps * kRow) {
 #pragma GCC unroll 8
-        for (int u = 0; u < kSteps; ++u) tile_step(left, k + u, panel + u * kPanel, sum);
+        for (int u = 0; u < kSteps; ++u) tile_step(left, k + u, panel + u * kRow, sum);
     }
-    for (; k < depth; ++k, panel += kPanel) tile_step(left, k, panel, sum);
+    for (; k < depth; ++k, panel += kRow) tile_step(left, k, panel, sum);
     const bool full = columns == Vectors * kLanes;
 #pragma GCC unroll 16
     for (int i = 0; i < kTileRows; ++i) {
