@@ -20,7 +20,7 @@ ROOT = Path(dnnl_graph_ops.__file__).parent
 STOREYS = (
     ("_core", "_openmp"),
     ("symbolic",),
-    ("errors", "dtypes", "log", "once", "progress", "strides", "words"),
+    ("errors", "dtypes", "log", "once", "progress", "record", "strides", "words"),
     ("schema", "shapes"),
     ("runtime",),
     ("graph",),

@@ -10,7 +10,7 @@ from ..convolution.problem import READ, ConvProblem, is_channels_last
 from ..cost import fits, integers
 from ..cost import model as cost
 from ..ir.env import Env
-from ..once import answered, once
+from ..once import once
 from ..onednn import reference, workarounds
 from ..program.epilogue import refusals, views
 from ..program.program import Program
@@ -213,35 +213,42 @@ class Algorithm:
         """
         if problem.quantization is not None and not self.on_integers:
             return self.seconds(problem.floats, env, factor) + integers.conversions(problem, env)
-        counts = answered(problem.answers, (self, env), lambda: self.counts(problem, env))
+        # without calls of `answered`, which would take as long as the rest
+        counts = problem.answers.get((self, env))
+        if counts is None:
+            counts = problem.answers[self, env] = self.counts(problem, env)
         finishes = self.finishes(problem, env)
         if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
-        by, slower = cost.BY_OWN_CODE, 1.0
-        if finishes and self.op and not self.on_integers:
-            # with AVX-512 the library's products apply functions as its convolutions do
-            by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
+        by_library = bool(self.op) and not self.converts(problem, env)
+        slower = 1.0
         if self.row is not None:
             prices = integers.prices(self.row(problem), problem, env)
         elif self.prices is not None:
             prices = self.prices
         else:
-            prices, slower, turned = self._fitted(problem, env)
+            key = self, problem.dtype, by_library
+            fitted = env.answers.get(key)
+            if fitted is None:
+                fitted = env.answers[key] = self._fitted(problem, env)
+            prices, slower, turned = fitted
             factor *= turned
         spent = factor * cost.estimate(counts, prices, env.threads, slower)
-        if self.op and not self.converts(problem, env):
+        if by_library:
             spent = cost.by_library(spent, env.threads)
+        if not problem.epilogue:
+            return spent
+        by = cost.BY_OWN_CODE
+        if finishes and self.op and not self.on_integers:
+            # with AVX-512 the library's products apply functions as its convolutions do
+            by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
         return spent + cost.functions(problem, env, by)
 
     def _fitted(self, problem: ConvProblem, env: Env) -> tuple[fits.Prices, float, float]:
         """Returns the fitted prices, and the factors from these to the unit that multiplies and to the direction."""
         dtype, unit = env.compute_dtype(problem.dtype), self.unit(problem, env)
-
-        def found() -> tuple[fits.Prices, float, float]:
-            prices = fits.find(env.isa, env.release, dtype)[self.key]
-            return prices, cost.correction(unit, dtype, env), cost.turned(self.key, self.direction, dtype, env)
-
-        return answered(env.answers, (self, dtype, unit), found)
+        prices = fits.find(env.isa, env.release, dtype)[self.key]
+        return prices, cost.correction(unit, dtype, env), cost.turned(self.key, self.direction, dtype, env)
 
     def finishes(self, problem: ConvProblem, env: Env) -> bool:
         """Whether `build` adds the problem's bias, if there is any, and applies all of its post-ops."""

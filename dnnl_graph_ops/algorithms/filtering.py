@@ -293,7 +293,7 @@ def multiply(
     """Appends the kernel that multiplies an activation by packed weights, with the problem's bias and post-ops."""
     source = as_channels_last(program, problem.read[0])
     target = result_view(program, problem.result)
-    after = fused(program, problem.epilogue, target, problem.bias)
+    after = fused(program, problem.epilogue, target, problem.bias, problem.expressed)
     kernel = make(
         description, _code(source), _strides(source), _code(target), _strides(target),
         after.bias, threads, after.epilogue,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..convolution.problem import ConvProblem, is_channels_last
-from ..program.program import Program, View, dense_in
-from ..strides import channels_last
+from ..program.program import Program, View
+from ..strides import channels_last, dense_strides
 from ..symbolic import kernels
 
 # labels of steps, which say nothing of directions: fprop and dgrad compute ordinary and transposed convolutions
@@ -32,7 +32,9 @@ def as_channels_last(program: Program, view: View) -> View:
 
 def channels_last_strides(view: View) -> tuple[int, ...]:
     """Returns the strides of a dense channels-last view of the same shape (N, C, spatial...)."""
-    return dense_in(view.shape, channels_last(view.ndim))
+    images, channels, *sizes = view.shape
+    first, *steps, last = dense_strides((images, *sizes, channels))
+    return first, last, *steps
 
 
 def result_view(program: Program, view: View) -> View:

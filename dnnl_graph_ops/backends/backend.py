@@ -16,6 +16,7 @@ from ..ir.env import Env
 from ..ir.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
 from ..program import elementwise as elementwise_group
 from ..program.program import Program, View
+from ..record import record
 from .layout import Wish, wishes
 
 Version = tuple[int, ...]
@@ -81,7 +82,7 @@ def match_by(leads: Callable[[Node], bool]) -> Callable[[Sequence[Node], Env], S
     return lambda nodes, env: nodes if env.prefers_builtin and leads(nodes[0]) else None
 
 
-@dataclass(frozen=True)
+@record()
 class FusionGroup:
     """Nodes in topological order that run together, the backend that computes them, and the result of its `match`."""
 

@@ -102,7 +102,11 @@ class Layer:
             (end, *g.pads_end[1:]),
             (0, *g.output_padding[1:]),
         )
-        return self.problem.with_views(geometry=geometry, y=target, x=source, epilogue=epilogue)
+        problem = self.problem
+        return ConvProblem(
+            problem.direction, geometry, target, problem.w, source, problem.bias, epilogue, problem.narrowed,
+            problem.quantization,
+        )  # fmt: skip
 
 
 def bands_of(chain: Sequence[Rows], images: int, threads: int) -> kernels.RowBands:

@@ -87,8 +87,9 @@ def lowered_part(
         return stand_in(view, Operand(what, 0, by_image, by_row, of_source), view.strides)
 
     def between(view: View, number: int, of_source: bool = False) -> View:
-        place = Operand(_SCRATCH, starts[number], 0, bands.row_bytes(chain[number].target), of_source, number)
-        return stand_in(view, place, channels_last_strides(chain[number].target))
+        held = chain[number]
+        place = Operand(_SCRATCH, starts[number], 0, held.rows.nbytes, of_source, number)
+        return stand_in(view, place, channels_last_strides(held.target))
 
     source, target = layer.source, layer.target
     source = between(source, i - 1, True) if i > 0 else outside(source, source, True)
@@ -203,7 +204,7 @@ class RowTiles:
         if isinstance(what, int):
             return what
         buffer = self.same.get(what.buffer)
-        view = what if buffer is None else replace(what, buffer=buffer)
+        view = what if buffer is None else View(buffer, what.shape, what.strides, what.offset)
         number = self.numbers.setdefault(_key(view), len(self.reads))
         if number == len(self.reads):
             self.reads.append(view)

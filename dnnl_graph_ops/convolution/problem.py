@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..once import once
 from ..program import elementwise
 from ..program.epilogue import Epilogue, map_views
 from ..program.program import Buffer, Ints, Place, View, dense_in
+from ..record import record
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from ..strides import channels_last
@@ -30,7 +31,7 @@ _OF_GEOMETRY = {"y_channels": "in_channels", "x_channels": "out_channels", "y": 
 _PER_AXIS = ("y", "kernel", "x", "strides", "pads_begin", "pads_end", "dilations", "output_padding")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Sizes:
     """The sizes of a convolution of x to y, of which `x` and `y` are the spatial ones.
 
@@ -86,7 +87,7 @@ _FIELDS = attrgetter(*(field.name for field in fields(Sizes)))
 _FIELDS_OF_GEOMETRY = attrgetter(*(_OF_GEOMETRY.get(field.name, field.name) for field in fields(Sizes)))
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class ConvProblem:
     """A direction of the convolution y = x * w, as algorithms compute it.
 
@@ -165,16 +166,21 @@ class ConvProblem:
         weights = replace(self.w, buffer=Buffer(place, "f32", w.elements))
         return replace(self, y=as_floats(self.y), x=as_floats(self.x), w=weights, quantization=None)
 
-    @once
+    @property
     def takes_epilogue(self) -> bool:
-        """Whether a kernel that writes channels-last results can apply the post-ops.
+        """Whether a kernel that writes channels-last results can apply the post-ops."""
+        return self.expressed is not None
+
+    @once
+    def expressed(self) -> elementwise.Expressed | None:
+        """The post-ops as kernels that write channels-last results can apply them; None where they cannot.
 
         A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
         """
         result = as_floats(self.result) if self.quantization is not None else self.result
         if not is_channels_last(result):
             result = replace(result, strides=dense_in(result.shape, channels_last(result.ndim)))
-        return elementwise.expresses(self.epilogue, result)
+        return elementwise.expressed_on(self.epilogue, result)
 
     def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields; itself where they are the same."""

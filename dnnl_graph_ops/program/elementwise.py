@@ -221,25 +221,30 @@ class Fused(NamedTuple):
 NOTHING = Fused(kernels.Epilogue())
 
 
-def fused(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused:
-    """Returns a bias (C) and post-ops that `expresses` holds for, as the kernel that writes `dst` takes them.
+def fused(
+    program: Program, epilogue: Epilogue, dst: View, bias: View | None = None, expressed: Expressed | None = None
+) -> Fused:
+    """Returns a bias (C) and post-ops that kernels can apply, as the kernel that writes `dst` takes them.
 
-    Appends copies of operands whose layout does not follow that of `dst` to `program`.
+    Appends copies of operands whose layout does not follow that of `dst` to `program`. `expressed`: what `expressed_on`
+    returns, where that is known.
     """
-    after = fused_or_none(program, epilogue, dst, bias)
+    after = fused_or_none(program, epilogue, dst, bias, expressed)
     if after is None:
         raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {dst.shape}")
     return after
 
 
-def fused_or_none(program: Program, epilogue: Epilogue, dst: View, bias: View | None = None) -> Fused | None:
-    """Returns what `fused` does, and None, with nothing appended, for post-ops that `expresses` does not hold for."""
+def fused_or_none(
+    program: Program, epilogue: Epilogue, dst: View, bias: View | None = None, expressed: Expressed | None = None
+) -> Fused | None:
+    """Returns what `fused` does, and None, with nothing appended, for post-ops that no kernel can apply."""
     native, views = NOTHING.epilogue, [] if bias is None else [bias]
     if epilogue:
-        expressed = _expressed(epilogue, dst)
-        if expressed is None:
+        known = expressed or expressed_on(epilogue, dst)
+        if known is None:
             return None
-        operands, code = expressed
+        operands, code = known
         code.tell(epilogue[-1].name)
         laid = [_laid(program, view, dst) for view in operands]
         native = kernels.Epilogue(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])
@@ -247,13 +252,17 @@ def fused_or_none(program: Program, epilogue: Epilogue, dst: View, bias: View | 
     return Fused(native, 0 if bias is None else dtypes.CODES[bias.dtype], tuple(views))
 
 
+# the views that post-ops read besides the result, and the steps by which kernels apply them
+Expressed = tuple[list[View], _Code]
+
+
 def expresses(epilogue: Epilogue, dst: View) -> bool:
     """Whether builtin kernels that write a view like `dst` (N, C, spatial...) can apply the post-ops."""
-    return _expressed(epilogue, dst) is not None
+    return expressed_on(epilogue, dst) is not None
 
 
-def _expressed(epilogue: Epilogue, dst: View) -> tuple[list[View], _Code] | None:
-    """Returns the views that post-ops read besides the result, and the kernel's steps; None if no kernel has them."""
+def expressed_on(epilogue: Epilogue, dst: View) -> Expressed | None:
+    """Returns post-ops as kernels that write a view like `dst` (N, C, spatial...) apply them; None if they cannot."""
     if not OPS.keys() >= {op.kind for op in epilogue} or 0 in dst.shape or dst.dtype not in FLOATS:
         return None
     views, calls = _calls(epilogue)

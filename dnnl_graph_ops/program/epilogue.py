@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .. import schema
 from ..ir.env import Env
+from ..record import record
 from . import post_op_errors
 from .program import Edge, NativeOp, Operand, Program, View
 
@@ -15,7 +16,7 @@ from .program import Edge, NativeOp, Operand, Program, View
 KINDS = schema.POST_OPS | {"PReLU"}
 
 
-@dataclass(frozen=True)
+@record()
 class EpilogueOp:
     """One post-op. An operand is a View, or the number of an earlier result: 0 the head's, i that of the i-th post-op.
 

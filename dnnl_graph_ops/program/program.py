@@ -16,6 +16,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import InvalidArgumentError
 from ..graph.constants import Constant
+from ..record import record
 from ..strides import dense_strides, is_row_major
 from ..symbolic import kernels, pinned, plain
 
@@ -61,7 +62,7 @@ class Buffer:
         return self.elements * dtypes.itemsize(self.dtype)
 
 
-@dataclass(frozen=True)
+@record()
 class View:
     """A strided window into a buffer; strides and offset in elements."""
 
@@ -93,7 +94,9 @@ class View:
 
     @property
     def byte_offset(self) -> int:
-        return self.offset * dtypes.itemsize(self.dtype)
+        offset = self.offset
+        # most views begin where their buffers do
+        return 0 if type(offset) is int and not offset else offset * dtypes.itemsize(self.buffer.dtype)
 
     def at_values(self) -> View:
         """Returns the view with the values that its sizes have in a trace, for estimates."""
@@ -337,7 +340,7 @@ class NativeStep:
         return _views(op.outputs for op in self.ops)
 
 
-@dataclass(frozen=True)
+@record()
 class KernelStep:
     """A step by a builtin kernel, whose operands are the sources `reads`, then `writes`, scratch included.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 from ..errors import InvalidArgumentError, ShapeError
+from ..record import record
 from ..schema import KEYWORDS, Keyword
 from ..schema.arguments import INT32_MAX, int64, one_of
 from ..words import counted
@@ -22,7 +23,7 @@ Dims: TypeAlias = tuple[Dim, ...]
 Ints: TypeAlias = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class WeightsShape:
     """The facts of a weights shape: numbers of channels, kernel size, and which grouped shape it is.
 
@@ -35,7 +36,7 @@ class WeightsShape:
     documented: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Geometry:
     """A ConvTranspose problem with auto_pad resolved; sizes in elements, None where unknown.
 
@@ -62,7 +63,7 @@ class Geometry:
         return len(self.strides)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Resolved:
     """The result shape, attributes and geometry of an op for operands of known shapes."""
 
@@ -72,7 +73,7 @@ class Resolved:
     geometry: Geometry
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Attributes(Mapping[str, Any]):
     """Checked attributes of a convolution op, with a value for each spatial axis; a mapping of the op's attributes.
 

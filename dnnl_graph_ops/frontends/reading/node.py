@@ -11,6 +11,7 @@ import numpy as np
 from ... import dtypes
 from ...graph import Value
 from ...once import once
+from ...record import record
 from ...shapes import Meta
 from .types import CODES, NUMBERS, TYPES
 
@@ -43,7 +44,7 @@ class Sparse:
     dims: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class OnnxNode:
     """A node. An attribute is an int, a float, a str, a list of these, an array, a Sparse tensor, a Body, a Traced
     call or a Reference; else None.
