@@ -7,13 +7,12 @@ those constants only. A factor is 1 for layers far from all rows, and for algori
 
 from __future__ import annotations
 
-import json
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import log2, prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from .. import dtypes
 from ..convolution.problem import ConvProblem, is_channels_last
 from ..ir.env import Env
 from ..once import answered
+from ..runtime import cache_files
 from . import fits
 
 # feature -> the distance of two layers whose feature differs by 1: the base-2 logarithm of a size, or a flag
@@ -101,22 +101,15 @@ def package_file(key: str, dtype: str) -> Path:
 @cache
 def read(key: str, dtype: str, direction: str) -> Rows | None:
     """Returns the rows of a direction; None if there are none."""
-    item = content(key, dtype).get(direction)
-    return None if item is None else _rows(**item)
-
-
-@cache
-def content(key: str, dtype: str) -> Mapping[str, Any]:
-    """Returns the rows of a file by direction, as the file has them; empty if there is no file."""
     path = package_file(key, dtype)
-    directions: Mapping[str, Any] = json.loads(path.read_bytes())["directions"] if path.exists() else {}
-    return directions
+    # a direction alone is parsed: few nets have several
+    item = cache_files.item(path.read_bytes().decode(), direction) if path.exists() else None
+    return None if item is None else _rows(**item)
 
 
 def forget() -> None:
     """Forgets the files."""
     read.cache_clear()
-    content.cache_clear()
 
 
 def _rows(forms: Sequence[str], rows: Sequence[str]) -> Rows:

@@ -13,6 +13,7 @@ from typing import Any
 
 # bytes; larger files are refused
 LARGEST_FILE = 1 << 16
+_DECODER = json.JSONDecoder()
 
 
 def folder(subject: str) -> Path:
@@ -27,13 +28,31 @@ def read(path: Path) -> Any:
     Raises:
         OSError: no such file. ValueError, RecursionError: no regular file, too large, or no JSON.
     """
+    return json.loads(text(path))
+
+
+def item(content: str, name: str) -> Any:
+    """Returns the value of a name in the text of a JSON file, and parses nothing else; None if the text lacks it.
+
+    The name is the first such key that the text has, written as `json` writes keys.
+
+    Raises:
+        ValueError, RecursionError: no JSON.
+    """
+    key = f"{json.dumps(name)}: "
+    place = content.find(key)
+    return _DECODER.raw_decode(content, place + len(key))[0] if place >= 0 else None
+
+
+def text(path: Path) -> str:
+    """The text of a small file; raises as `read` does."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path} is no regular file")
     with path.open("rb") as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise ValueError(f"{path} has more than {LARGEST_FILE} bytes")
-    return json.loads(data.decode("utf-8"))
+    return data.decode("utf-8")
 
 
 def write(path: Path, text: str) -> None:

@@ -179,6 +179,7 @@ def seconds(values: Any) -> Prices:
     """Returns the prices in the content of a file. ValueError: they are no finite numbers from 0 on, or too few."""
     if len(values) != FIELDS or not {int, float}.issuperset(map(type, values)):
         raise ValueError(values)
-    if not all(map(math.isfinite, values)) or min(values) < 0:
+    # a sum with a NaN or an Inf is neither
+    if not math.isfinite(sum(values)) or min(values) < 0:
         raise ValueError(values)
     return tuple(map(float, values))

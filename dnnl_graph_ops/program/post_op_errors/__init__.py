@@ -110,9 +110,9 @@ def table(runtime: str, release: str, isa: str) -> Table | None:
     """
     for path in (user_file(runtime, release), package_file(runtime, release)):
         try:
-            content = cache_files.read(path)
-            if isa in content:
-                return parse(content[isa])
+            content = cache_files.item(cache_files.text(path), isa)
+            if content is not None:
+                return parse(content)
         except OSError:
             continue
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -136,8 +136,9 @@ def parse(content: Any) -> Table:
     Content of another format raises ValueError, TypeError, KeyError or AttributeError.
     """
     return {
-        (*head.split(), post_op): Measured(float(ulps), *map(_NAN.__getitem__, nan))
+        (*names, post_op): Measured(float(ulps), *map(_NAN.__getitem__, nan))
         for head, by_op in content.items()
+        for names in [head.split()]
         for post_op, (ulps, *nan) in by_op.items()
     }
 
