@@ -25,7 +25,7 @@ from ..once import answered
 from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Facts, Ints, Program, View, array_of, has_data
-from ..symbolic import kernels, plain
+from ..symbolic import current, kernels, plain
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import (
     FROM_CHANNELS_LAST,
@@ -261,7 +261,9 @@ def _run(
     """Appends a kernel with its scratch; `beside`: operands that the result may overwrite if the kernel allows it."""
     scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
     # it need not overwrite them: where it may not, other sizes ask nothing
-    over = beside and plain(kernel).over_operands and kernel.over_operands
+    over, trace = beside and plain(kernel).over_operands, current()
+    if over and trace is not None:
+        over = trace.overwrites and kernel.over_operands
     pairs = [(view, target) for view in beside if view.dtype == target.dtype] if over else []
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 

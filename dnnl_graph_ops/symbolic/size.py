@@ -31,6 +31,8 @@ class Trace(SizeTrace):
     def __init__(self) -> None:
         super().__init__()
         self.dims: list[Size] = []  # the unknown dims of the net
+        # whether results overwrite operands where the sizes of the trace allow it, which other sizes then have to
+        self.overwrites = True
         self.calls: dict[Any, Any] = {}  # native calls by their functions and arguments
         self.made_by: dict[int, tuple[Any, str]] = {}  # native objects and names of their attributes, by atoms
         self._results: dict[tuple[Any, ...], Any] = {}

@@ -13,6 +13,7 @@ import pytest
 import dnnl_graph_ops as dgo
 from compile import drawn_sizes
 from dnnl_graph_ops import ops
+from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.compile import bands, tile_rows
 from dnnl_graph_ops.compile.evaluate import Kernels
 from dnnl_graph_ops.compile.template import Refused, Template
@@ -87,6 +88,44 @@ def test_few_templates_are_made_where_none_serves_other_sizes():
         x = data(1, 8, length)
         np.testing.assert_array_equal(net(x), expected(x))
     assert (net._templates._traced, served(net)) == (2, 0)
+
+
+def residual(height=None, width=None):
+    """A net whose last layer, by builtin direct sums, may write its results over the sum's other operand."""
+    rng = np.random.default_rng(3)
+    graph = dgo.Graph()
+    x = graph.input("x", (1, height, width, 16))
+    first, last = (graph.constant(rng.integers(-2, 3, (3, 3, 16, 16)).astype("f4")) for _ in range(2))
+    pads = {"pads_begin": [1, 1], "pads_end": [1, 1]}
+    there = ops.relu(ops.convolution(x, first, **pads))
+    return graph.compile(ops.relu(ops.add(there, ops.convolution(ops.abs(there), last, **pads))))
+
+
+def test_results_overwrite_operands_where_all_sizes_may(monkeypatch):
+    """Kernels may overwrite what they add where lines are long, and no size needs that they do."""
+    direct = tuple(one for one in table.ALGORITHMS if one.name == "builtin direct")
+    monkeypatch.setattr(table, "ALGORITHMS", direct)
+    traced = []
+    init = Template.__init__
+
+    def made(self, net, shapes, overwrites=True):
+        init(self, net, shapes, overwrites)
+        traced.append((shapes, overwrites))
+
+    monkeypatch.setattr(Template, "__init__", made)
+    net = residual()
+    for height, width in ((9, 60), (9, 64), (10, 50), (9, 16), (10, 17), (8, 70), (9, 20)):
+        x = data(1, height, width, 16)
+        np.testing.assert_array_equal(net(x), residual(height, width)(x))
+    # the first template is for long lines, the second for all
+    assert traced == [([(1, 9, 60, 16)], True), ([(1, 9, 16, 16)], False)]
+    assert served(net) == 4 and net._templates.refusal == ""
+    traced.clear()
+    net = residual()
+    for width in (60, 16, 64, 20):
+        x = data(1, 9, width, 16)
+        np.testing.assert_array_equal(net(x), residual(9, width)(x))
+    assert [overwrites for _, overwrites in traced] == [True, False] and served(net) == 2
 
 
 def test_sizes_of_0_and_1_and_of_several_dims():
