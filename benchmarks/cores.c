@@ -381,6 +381,19 @@ int clock_gettime(clockid_t clock, struct timespec* time) {
 }
 
 // For cores.py.
+
+// Returns the seconds of some multiplications, which take longer while another thread works on this core.
+__attribute__((target_clones("avx512f", "avx2", "default"))) double cores_probe(void) {
+    enum { SUMS = 1024, ROUNDS = 1000 };
+    static volatile float result;
+    float sums[SUMS] = {0};
+    const double before = now();
+    for (int round = 0; round < ROUNDS; ++round)
+        for (int i = 0; i < SUMS; ++i) sums[i] = sums[i] * 0.5f + 1.0f;
+    const double after = now();
+    result = sums[0];
+    return after - before;
+}
 void cores_begin(int tiles) {
     enum { TIMES = 1000 };
     amx = tiles;

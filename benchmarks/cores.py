@@ -5,7 +5,8 @@ in a process whose OpenMP is `cores.c`: T threads on one core, the seconds of ea
 time on T cores is that of its serial code and of the latest thread of each parallel region, plus waking the threads,
 but no less than its bytes from memory take at the memory's bandwidth. Needs compilers of C and C++.
 
-`--verify` compares two threads with a real run, in turns with one thread. `docs/internals/cores.md` says how it works.
+`--verify` compares two threads with a real run, in turns with one thread, alone and beside a process that runs the same
+net: two threads of one core are no two cores. `docs/internals/cores.md` says how it works.
 
 Assumed, not measured: `--bandwidth` of the memory and `--caches` of a core, the same for any number of cores; that one
 call follows another, so that an operand comes from memory if more bytes than the caches of T cores hold have been
@@ -36,6 +37,9 @@ BEYOND: Final = 0.1e-6  # seconds
 GROUP: Final = 8  # as in bindings/kernels/team.cpp
 SAME: Final = 5e-9  # seconds between two readings of the clock
 WARM: Final = 2  # calls before one that is recorded: nets for other numbers of threads have taken the caches
+TRIES: Final = 8  # of a run, while something else takes a part of the core
+SLOWER: Final = 1.1  # times the least seconds of a probe: the core is shared
+WINDOW: Final = 0.1  # seconds that a process beside works at least
 BLOCK: Final = 1 << 16  # bytes of the arena that are told apart
 BOUNDS: Final = ("serial", "few tasks", "uneven", "more work", "waking", "bandwidth")
 EMPTY = """
@@ -221,6 +225,8 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
         ctypes.POINTER(ctypes.POINTER(ctypes.c_double)),
     ]
     library.cores_end.restype = ctypes.c_int64
+    library.cores_probe.restype = ctypes.c_double
+    least = min(library.cores_probe() for _ in range(1000))
     tiles = int(cpu.has_tiles(dgo.engine("cpu").runtime))
     nets = {threads: net_of(case, threads) for threads in THREADS}
     # regions with dynamic loops are known from here on
@@ -231,12 +237,17 @@ def simulated(case: Mapping[str, Any], runs: int) -> dict[int, list[Step]]:
     standing: dict[int, list[tuple[int, int]]] = {}
     for _ in range(runs):
         for threads, (net, inputs) in nets.items():
-            for _ in range(WARM):
-                net(*inputs)
-            library.cores_begin(tiles)
-            profile = net.profile(*inputs, repeat=1)
-            regions, spans = ctypes.POINTER(Region)(), ctypes.POINTER(ctypes.c_double)()
-            count = library.cores_end(ctypes.byref(regions), ctypes.byref(spans))
+            for _ in range(TRIES):
+                for _ in range(WARM):
+                    net(*inputs)
+                probes = [library.cores_probe()]
+                library.cores_begin(tiles)
+                profile = net.profile(*inputs, repeat=1)
+                regions, spans = ctypes.POINTER(Region)(), ctypes.POINTER(ctypes.c_double)()
+                count = library.cores_end(ctypes.byref(regions), ctypes.byref(spans))
+                probes.append(library.cores_probe())
+                if max(probes) < SLOWER * least:
+                    break
             steps = by_step(regions[:count], spans, [step.seconds for step in profile])
             titles[threads] = [f"{step.step}, {step.algorithm}" for step in profile]
             standing[threads] = net._prepared(inputs, {}, 1)[2].standing
@@ -311,14 +322,38 @@ def by_step(regions: Sequence[Region], spans: Any, seconds: Sequence[float]) -> 
 
 
 def timed(case: Mapping[str, Any], seconds: float) -> dict[str, float]:
-    """Returns the least seconds of a call with one thread and with two, in turns."""
+    """Returns the least seconds of a call with one thread, with two, and with one beside another process, in turns."""
     nets = {threads: net_of(case, threads) for threads in (1, 2)}
-    best = dict.fromkeys(nets, float("inf"))
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for threads, (net, inputs) in nets.items():
-            best[threads] = min(best[threads], net.benchmark(*inputs, repeat=3).minimum)
-    return {str(threads): value for threads, value in best.items()}
+    best = {"1": float("inf"), "2": float("inf"), "beside": float("inf")}
+    command = [sys.executable, __file__, "--case", json.dumps(case), "--beside"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as beside:
+        assert beside.stdin is not None
+        assert beside.stdout is not None
+        beside.stdout.readline()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for threads, (net, inputs) in nets.items():
+                best[str(threads)] = min(best[str(threads)], net.benchmark(*inputs, repeat=3).minimum)
+            window = max(WINDOW, 6 * best["1"])
+            print(window, file=beside.stdin, flush=True)
+            time.sleep(window / 10)
+            net, inputs = nets[1]
+            best["beside"] = min(best["beside"], net.benchmark(*inputs, repeat=1).minimum)
+            beside.stdout.readline()
+        beside.stdin.close()
+    return best
+
+
+def run_beside(case: Mapping[str, Any]) -> None:
+    """Runs a net with one thread for each number of seconds that comes in."""
+    net, inputs = net_of(case, 1)
+    net(*inputs)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        end = time.monotonic() + float(line)
+        while time.monotonic() < end:
+            net.benchmark(*inputs, repeat=1)
+        print("done", flush=True)
 
 
 # -- the prediction -------------------------------------------------------------------------------------------------
@@ -366,7 +401,7 @@ def row(
         cells.append(f"{one / seconds:.2f}")
         efficiencies[threads].append((one / seconds / threads, allowed(plans[1], threads, machine) / seconds))
     if times:
-        cells[0] += f" ({times['1'] / times['2']:.2f})"
+        cells[0] += f" ({times['1'] / times['2']:.2f} of {2 * times['1'] / times['beside']:.2f})"
     total, bounds = predicted(plans[SHOWN], SHOWN, machine)
     work = sum(added["share"] for added in bounds)
     sums = {bound: sum(added[bound] for added in bounds) for bound in BOUNDS}
@@ -446,9 +481,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--caches", type=float, default=3.0, help="MB that the caches of a core hold")
     parser.add_argument("--verify", type=float, default=0.0, metavar="SECONDS", help="run one and two threads so long")
     parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.case:
         case = json.loads(options.case)
+        if options.beside:
+            return run_beside(case)
         print(json.dumps(timed(case, options.verify) if options.verify else simulated(case, options.runs)))
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -460,6 +498,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         head = " | ".join(f"{threads}" for threads in THREADS[1:])
         efficiencies: dict[int, list[tuple[float, float]]] = {threads: [] for threads in THREADS[1:]}
+        measured: list[float] = []  # speedups of two threads, over the predicted ones on what two processes have
         print(f"| | ms, 1 | {head} | bounds at {SHOWN} | step that loses most |\n|---|{'---:|' * 7}---|---|")
         for case in cases(options.models, options.layers, options.seed):
             plans = in_process(case, preload, "--runs", str(options.runs))
@@ -468,9 +507,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             times = in_process(case, "", "--verify", str(options.verify)) if options.verify else {}
             by_threads = {int(threads): [Step(*step) for step in steps] for threads, steps in plans.items()}
             print(row(case["name"], by_threads, machine, times or {}, efficiencies), flush=True)
+            if times:
+                (one, _), (two, _) = (predicted(by_threads[threads], threads, machine) for threads in (1, 2))
+                measured.append(times["beside"] / times["2"] / (one / two))
         for threads, pairs in efficiencies.items():
             plain, of_allowed = (statistics.fmean(values) for values in zip(*pairs, strict=True))
             print(f"{threads} threads: mean efficiency {plain:.2f}, {of_allowed:.2f} of what the bandwidth allows")
+        if measured:
+            mean, low, high = statistics.fmean(measured), min(measured), max(measured)
+            print(f"two threads: {mean:.2f} of the prediction on what two processes have ({low:.2f} to {high:.2f})")
 
 
 if __name__ == "__main__":

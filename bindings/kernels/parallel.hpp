@@ -16,6 +16,9 @@ namespace dgo {
 // of more threads by fewer.
 constexpr double kBytesOfTwo = 64 * 1024, kBytesPerThread = 16 * 1024;
 
+// From so many threads on tasks are made for the number of threads: fewer share what there is evenly enough.
+constexpr int kManyThreads = 5;
+
 // Returns the threads for some work. bytes: the bytes that all tasks move, or arithmetic worth as many; a floating
 // number, as it may be past all bounds. Within a team each thread goes on alone.
 inline int threads_for(int64_t tasks, double bytes) {

@@ -45,7 +45,7 @@ SPLIT = {
     (WGRAD, "im2col per image"),
     (WGRAD, "builtin few-channel"),
 }
-SEVERAL = (2, 4)  # threads
+SEVERAL = (2, 4, 16)  # threads: tasks of some kernels are smaller where there are many
 
 
 class Layer(NamedTuple):
@@ -72,6 +72,10 @@ LAYERS = {
     "thin": Layer(56, 1, (12, 12), 9, 3, 4),
     "1D": Layer(64, 32, (200,), 16, 8, 4),
     "3D": Layer(32, 16, (6, 6, 6), 4, 2, 1),
+    # whose tasks many threads share otherwise than few do
+    "short 1D": Layer(64, 64, (100,), 11, 1, 5),
+    "deep, one tap": Layer(1024, 80, (5, 5), 1, 1, 0),
+    "few lines": Layer(512, 512, (2, 9), 3, 1, 1, groups=512),
 }
 
 

@@ -289,6 +289,10 @@ SHARED_OUT = [
     Case(1, (120, 48), (9, 9), (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "XOI"),
     Case(1, (128, 128), (8, 8), (8, 8), (3, 3), (1, 1), (1, 1), (2, 2), (1, 1), 2, "IOX"),
     Case(1, (64, 80), (24, 40), (24, 40), (3, 3), (1, 1), (1, 1), (2, 2), (1, 1), 1, "IOX"),
+    # lines that few threads share, tiles and columns that many share, by parts of the depth; runs of no whole vectors
+    Case(1, (64, 64), (100,), (100,), (11,), (1,), (5,), (1,), (1,), 1, "IOX"),
+    Case(1, (720, 80), (7, 7), (7, 7), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
+    Case(3, (96, 40), (10, 30), (10, 30), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX"),
 ]
 
 
@@ -315,7 +319,7 @@ def test_any_number_of_threads_gives_the_same_bytes(seed, case, direction):
 
 @pytest.mark.parametrize(
     ("channels", "size", "of_two", "of_64"),
-    [((960, 240), 1, 2, 15), ((64, 16), 1, 1, 1), ((16, 32), 28, 1, 1), ((256, 256), 32, 2, 64)],
+    [((960, 240), 1, 2, 30), ((64, 16), 1, 1, 1), ((16, 32), 28, 1, 1), ((256, 256), 32, 2, 64)],
     ids=["many weights", "little work", "few channels", "much work"],
 )
 def test_as_many_threads_as_positions_and_weights_are_worth(channels, size, of_two, of_64):
@@ -325,8 +329,8 @@ def test_as_many_threads_as_positions_and_weights_are_worth(channels, size, of_t
     args = case.problem(), code("f32"), positions(diff_dst), code("f32"), positions(src)
     one, two, many = (kernels.filter_fprop(*args, threads=threads).scratch_bytes for threads in (1, 2, 64))
     assert two == of_two * one
-    # more threads have smaller tasks
-    assert (many == one) == (of_64 == 1) and many <= of_64 * one
+    # more threads have smaller tasks, which take lines or tiles
+    assert (many == one) == (of_64 == 1) and many <= 1.5 * of_64 * one
 
 
 TWO_TAPS = [

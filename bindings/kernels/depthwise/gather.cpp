@@ -14,6 +14,8 @@
 namespace dgo {
 namespace {
 
+constexpr int64_t kFewestVectors = 4;  // of a task that is a part of a line
+
 struct GatherOptions {
     bool has_bias;
     int bias_dtype;
@@ -60,7 +62,7 @@ struct GatherKernel : Kernel {
     BlockMover load_block, store_block;
     PackedWeights packed;
     std::vector<PhaseTaps> phases;
-    ChannelTasks channel_tasks;
+    ChannelTasks channel_tasks;  // for few threads
     StridedCopy weights_copy;
     StridedCopy bias_copy;
     double work;  // the work of a run, in units of threads_for
@@ -129,11 +131,20 @@ struct GatherKernel : Kernel {
         rows_layout = RowCache::Layout(each, axes, blocks ? widest.sources * packed.block : widest.split);
     }
 
+    // Returns the tasks of the channels of lines: parts of each where lines are fewer than many threads.
+    ChannelTasks tasks_of_lines(int64_t lines) const {
+        const int64_t threads = threads_for(INT64_MAX, work);
+        if (path != Path::channels || threads < kManyThreads || lines == 0 || 2 * lines > threads) return channel_tasks;
+        const int64_t most = std::max(ceil_div(p.c, threads / lines), kFewestVectors * code.lanes);
+        return {p, path, phases, widest.sources, most};
+    }
+
     void run(char* const* operands) const override {
         const char* src = operands[0];
         char* dst = operands[arity - 1];
         const int64_t rows = p.n * to.rows() * static_cast<int64_t>(sections.size());
-        const int64_t tasks = path == Path::channels ? rows * channel_tasks.number
+        const ChannelTasks parts = tasks_of_lines(rows);
+        const int64_t tasks = path == Path::channels ? rows * parts.number
                               : path == Path::blocks ? rows * packed.blocks()
                                                      : rows * p.c;
         const int threads = threads_for(tasks, work);
@@ -157,7 +168,7 @@ struct GatherKernel : Kernel {
                                                      : &GatherKernel::run_space;
         const int before = (integers ? 3 : 2) + (has_bias ? 1 : 0);
         const float* scales = integers ? scales_part.in(scratch.shared()) : nullptr;
-        const Operands all{src, weights, bias, operands + before, dst, scales};
+        const Operands all{src, weights, bias, operands + before, dst, scales, parts};
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             (this->*run_part)(all, begin, end, scratch.of(rank));
         });
@@ -169,6 +180,7 @@ struct GatherKernel : Kernel {
         const char* const* epilogue;
         char* dst;
         const float* scales;  // the scales of integer results, by channel
+        const ChannelTasks& parts;
     };
 
     // to = the numbers of all channels (null: zeros), and after them the first ones again.
@@ -280,16 +292,16 @@ struct GatherKernel : Kernel {
     }
 
     void run_channels(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
-        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
+        const auto& [src, weights, bias, after_operands, dst, scales, parts] = operands;
         const int64_t size = item_size(p.dtype);
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
-        const int64_t head = integers ? 0 : channel_tasks.head(src, from, item_size(p.dtype));
+        const int64_t head = integers ? 0 : parts.head(src, from, item_size(p.dtype));
         for (int64_t task = begin; task < end; ++task) {
             const int64_t row = task % to.rows(), block = task / to.rows();
-            const int64_t image = block / channel_tasks.number, number = static_cast<int64_t>(sections.size());
+            const int64_t image = block / parts.number, number = static_cast<int64_t>(sections.size());
             const RowSection& section = sections[static_cast<size_t>(image % number)];
-            const ChannelTasks::Part part = channel_tasks.at(block % channel_tasks.number, head);
+            const ChannelTasks::Part part = parts.at(block % parts.number, head);
             const int64_t n = image / number, first = part.first;
             axes.taps_of_row(row, row_list);
             rows.clear();
@@ -318,7 +330,7 @@ struct GatherKernel : Kernel {
     }
 
     void run_blocks(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
-        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
+        const auto& [src, weights, bias, after_operands, dst, scales, parts] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool in_place = type == ElementType::f32 && to.channel == 1;
@@ -393,7 +405,7 @@ struct GatherKernel : Kernel {
     }
 
     void run_space(const Operands& operands, int64_t begin, int64_t end, char* memory) const {
-        const auto& [src, weights, bias, after_operands, dst, scales] = operands;
+        const auto& [src, weights, bias, after_operands, dst, scales, parts] = operands;
         const TapAxis& inner = axes.inner;
         const int64_t size = item_size(p.dtype);
         const bool read_in_place = type == ElementType::f32 && from.inner == 1 && inner.advance == 1;

@@ -8,13 +8,15 @@
 #include <utility>
 
 #include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
 #include "kernels/product/tasks.hpp"
 
 namespace dgo {
 
 namespace {
 
-constexpr double kThreadWork = 1 << 18;  // multiplications that are worth waking a thread
+// Multiplications that are worth waking a thread: one of few, and one of many, which are told by fewer than they are.
+constexpr double kThreadWork = 1 << 18, kThreadWorkOfMany = 1 << 17;
 constexpr double kRunCost = 400;  // multiplications that take as long as one run of results
 constexpr int64_t kLarge[kFilterAxes] = {1024, 128, 32};  // positions of an axis, by how many there are
 
@@ -267,8 +269,12 @@ int filter_threads(const FilterProblem& p, int threads) {
         positions *= static_cast<double>(p.in[a]);
     }
     // few positions leave the time to the weights
-    const double useful = weights * (positions + kWeightCost) / kThreadWork;
     const int most = threads > 0 ? threads : omp_get_max_threads();
+    const double work = weights * (positions + kWeightCost);
+    double useful = work / kThreadWork;
+    if (useful >= kManyThreads - 1) useful = work / kThreadWorkOfMany;
+    // the weights of few positions are memory like other memory
+    if (most >= kManyThreads) useful = std::max(useful, weights * sizeof(float) / kBytesPerThread);
     return static_cast<int>(std::clamp<double>(useful, 1, most));
 }
 

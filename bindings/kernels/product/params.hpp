@@ -63,6 +63,7 @@ struct ProductParams {
     int64_t unit;  // tiles of which blocks consist, but for the last one
     int64_t shared;  // tiles of a group in memory that threads share, who do each stage together; 0: none
     bool strips;  // results are sums of rows a step apart, each of one run
+    bool fetches_parts;  // panels of weights that stay near are multiplied by parts of the depth
     int64_t line_rows;  // rows of strips whose runs are copied to scratch memory at once, as f32; 0: runs lie in src
     int64_t scratch_per_thread;  // bytes
     int threads;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/isa.hpp"
+#include "kernels/parallel.hpp"
 #include "kernels/product/tasks.hpp"
 #include "kernels/sets.hpp"
 
@@ -31,7 +32,8 @@ constexpr double kBarrier = 1e5, kBarrierOfThread = 3e3;  // multiplications tha
 constexpr int64_t kStageTasks = 2;  // of a thread, before and after products
 // Stages take less than so much of the seconds of whole tasks, which many threads share less evenly than estimated.
 constexpr double kStagesGain = 0.7, kStagesGainOfMany = 0.85;
-constexpr int kManyThreads = 5;
+constexpr int64_t kFewTasks = 4;  // of a thread
+constexpr int64_t kFewUnits = 3;  // register tiles of a thread
 
 const FilterCode& code() { return vector_code().filter; }
 
@@ -100,6 +102,28 @@ int64_t tiles_of(const ProductParams& params, const TargetGroup& group) {
     return params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
 }
 
+// Whether results of runs of so many elements need no transform and are written by panels, see direct() and is_staged().
+bool is_by_panels(const ProductParams& params, int64_t run) {
+    return params.planes == 1 && params.dot == nullptr && run % (code().panel / 2) == 0 &&
+           ((params.dst.type == ElementType::f32 && run % code().panel == 0) ||
+            params.src.segments * params.src.channels <= kStagedDepth);
+}
+
+// Whether many threads share register tiles and columns of few results more evenly than lines; sums by panels begin with
+// the bias as well.
+bool is_short(const ProductParams& params, const Arrangement& of) {
+    int64_t units = 0, columns = 0;
+    for (size_t g = 0; g < of.groups.groups.size(); ++g) {
+        const TargetGroup& group = of.groups.groups[g];
+        const int64_t fold = whole_runs(of.groups.targets[g], params.dst.fold) ? params.dst.fold : 1;
+        if (!is_by_panels(params, fold * params.dst.channels)) return false;
+        units = std::max(units, ceil_div(tiles_of(params, group), code().rows));
+        columns = std::max(columns, group.target_count * params.dst.channels);
+    }
+    const bool one_panel = columns <= code().panel;
+    return params.threads >= kManyThreads && units < (one_panel ? 1 : kFewUnits) * params.threads;
+}
+
 // Returns the rows of which blocks consist: threads share thirds of register tiles more evenly than whole ones.
 int64_t unit_rows(const ProductParams& params) {
     if (params.dot != nullptr) return kDotBlockRows;
@@ -123,12 +147,8 @@ double transform_cost(const ProductParams& params) { return kTransformCost * uni
 SplitWork work_of(const ProductParams& params, const TargetGroup& group, int64_t most_units) {
     const int64_t columns = group.target_count * params.dst.channels;
     const int64_t channels = params.src.segments * params.src.channels;
-    const int64_t run = group.folded ? params.dst.run : params.dst.channels, lanes = code().panel / 2;
-    // results that need no transform are written by panels, see direct() and is_staged()
-    const bool by_panels =
-        params.planes == 1 && params.dot == nullptr && run % lanes == 0 &&
-        ((params.dst.type == ElementType::f32 && run % code().panel == 0) || channels <= kStagedDepth);
-    const int64_t share = by_panels ? code().panel : code().chunk;
+    const int64_t run = group.folded ? params.dst.run : params.dst.channels;
+    const int64_t share = is_by_panels(params, run) ? code().panel : code().chunk;
     const double wide = static_cast<double>(share), planes = params.planes, depth = static_cast<double>(channels);
     const bool direct = params.planes == 1;
     const double value = direct ? kReadCost * unit_rate(params) : transform_cost(params);
@@ -320,7 +340,8 @@ ProductKernel::ProductKernel(const Joined& joined, FilterDirection direction, co
         by = dot_name(*dot);
         params_.src = apart(images.src, params_.planes > 1 ? kBf16Unit : dot->unit);
     } else {
-        params_.strips = is_in_strips(params_.src, params_.dst, params_.batch, arrangement_);
+        params_.strips =
+            !is_short(params_, arrangement_) && is_in_strips(params_.src, params_.dst, params_.batch, arrangement_);
         params_.line_rows = params_.strips ? copied_rows(params_.src, arrangement_.groups.groups) : 0;
         over_operands = params_.strips && params_.dst.type == ElementType::f32;
     }
@@ -328,6 +349,7 @@ ProductKernel::ProductKernel(const Joined& joined, FilterDirection direction, co
     lay_out_stages(params_, arrangement_);
     if (params_.shared == 0) {
         const int64_t tasks = std::max<int64_t>(params_.tasks * params_.channel_groups, 1);
+        params_.fetches_parts = params_.threads >= kManyThreads && tasks <= kFewTasks * params_.threads;
         params_.threads = static_cast<int>(std::min<int64_t>(params_.threads, tasks));
     }
     params_.activation = epilogue_.activation();

@@ -124,6 +124,14 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
     scratch.epilogue->flush();
 }
 
+// Returns the parts of the depth in which a panel is multiplied whose weights stay near: threads with few tasks each read
+// it once, from far away, and fetch a part while they multiply the one before.
+inline int64_t parts_of_panel(const ProductParams& params) {
+    if (!params.fetches_parts || params.zero != nullptr) return 1;
+    const int64_t bytes = depth_of(params).all * kPanel * static_cast<int64_t>(sizeof(float));
+    return larger(bytes / kFetchedPartBytes, 1);
+}
+
 // Computes columns [begin, end) of the results: as many panels at a time as stay near, for one row of tiles after the
 // other, so that the rows of both sides are touched in order.
 inline void write_products(const ProductParams& params, const FilterImage& image, const TargetGroup& group,
@@ -131,7 +139,7 @@ inline void write_products(const ProductParams& params, const FilterImage& image
                            const float* bias, char* dst, const ProductScratch& scratch) {
     Depth depth = depth_of(params);
     const bool all = depth.all * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
-    if (all) depth.parts = 1;
+    if (all) depth.parts = parts_of_panel(params);
     const int64_t deep = depth.all / depth.parts, runs = row_runs(params);
     const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
     const int64_t first_column = begin;
@@ -156,7 +164,7 @@ inline void write_products(const ProductParams& params, const FilterImage& image
             if (params.zero == nullptr) {
                 pass.span_count = spans_between(params, depth.begin(part), depth.begin(part + 1), scratch.spans);
             }
-            if (!all) pass.further = deeper ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
+            if (deeper || !all) pass.further = deeper ? depth.begin(part + 1) * kPanel : (stop - begin) * depth.all;
             for (int64_t t = 0; t < count; t += kTileRows) {
                 Fetch fetch{[&](int64_t i) { return scratch.rows[i]; }, smaller(t + kTileRows, count) * runs,
                             smaller(t + 2 * kTileRows, count) * runs, row_run(params)};
@@ -209,7 +217,9 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
     const bool near = depth * (end - begin) * 4 <= kNearBytes, vast = is_vast(params);
     const int64_t most = near ? kStagedColumns : larger(kNearBytes / 2 / (depth * kPanel * 4), 1) * kPanel;
     const FetchSplit split(depth, count);
-    const int64_t span_count = params.zero == nullptr ? spans_between(params, 0, depth, scratch.spans) : 0;
+    const Depth parts{depth, near ? parts_of_panel(params) : 1};
+    const FetchSplit split_part(depth / parts.parts, smaller(count, kStagedRows));
+    int64_t span_count = params.zero == nullptr ? spans_between(params, 0, depth, scratch.spans) : 0;
     auto* const targets = reinterpret_cast<DotTarget*>(scratch.targets);
     find_spans(params, group, begin, end, scratch);
     for (int64_t column = begin, stop; column < end; column = stop) {
@@ -229,18 +239,27 @@ inline void write_staged(const ProductParams& params, const FilterImage& image, 
             Fetch fetch{[&](int64_t i) { return scratch.rows[i]; }, rows_end * runs,
                         smaller(rows_end + kStagedRows, count) * runs, length};
             for (int64_t c = column; c < stop; c += kPanel) {
-                const Spans spans = spans_at(params, c, span_count, scratch);
+                Spans spans = spans_at(params, c, span_count, scratch);
                 const float* panel = panel_at(params, group, 0, c, packed);
-                for (int64_t row = t; row < rows_end; row += kTileRows) {
-                    float* to[kTileRows];
-                    for (int64_t i = 0; i < kTileRows; ++i)
-                        to[i] = scratch.result + (row - t + i) * stride + c - column;
-                    fetch.lines(lines);
-                    const Ahead ahead = near ? Ahead{reinterpret_cast<const char*>(panel), 0}
-                                             : split.of(panel + (stop - column) * depth, row);
-                    tile_of(rows_end - row, stop - c)(scratch.rows + row * runs, runs, spans.at, spans.count, length,
-                                                      panel, scratch.columns_bias + c - column, to, ahead,
-                                                      params.activation);
+                for (int64_t part = 0; part < parts.parts; ++part) {
+                    const bool deeper = part + 1 < parts.parts;
+                    if (parts.parts > 1) {
+                        const int64_t part_end = parts.begin(part + 1);
+                        spans.count = spans_between(params, parts.begin(part), part_end, scratch.spans);
+                    }
+                    for (int64_t row = t; row < rows_end; row += kTileRows) {
+                        float* to[kTileRows];
+                        for (int64_t i = 0; i < kTileRows; ++i)
+                            to[i] = scratch.result + (row - t + i) * stride + c - column;
+                        fetch.lines(lines);
+                        const Ahead ahead = deeper ? split_part.of(panel + parts.begin(part + 1) * kPanel, row - t)
+                                            : near ? Ahead{reinterpret_cast<const char*>(panel), 0}
+                                                   : split.of(panel + (stop - column) * depth, row);
+                        tile_of(rows_end - row, stop - c)(scratch.rows + row * runs, runs, spans.at, spans.count,
+                                                          length, panel,
+                                                          part == 0 ? scratch.columns_bias + c - column : nullptr, to,
+                                                          ahead, deeper ? FusedActivation{} : params.activation);
+                    }
                 }
             }
             write_staged_rows(image, column, stop, t, rows_end, stride, targets, params.block, vast, scratch.result,

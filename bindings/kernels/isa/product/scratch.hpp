@@ -25,6 +25,7 @@ inline bool is_vast(const ProductParams& params) {
 }
 
 // Rows and columns of results that are put together in scratch memory: a few register tiles, so that panels stay near.
+constexpr int64_t kFetchedPartBytes = 16 * 1024;  // weights of a panel that are fetched while others are multiplied
 constexpr int64_t kStagedRows = 4 * kTileRows;
 constexpr int64_t kStagedColumns = 512;
 
