@@ -24,8 +24,9 @@ inline bool is_vast(const ProductParams& params) {
     return params.dst.type == ElementType::f32 && params.batch * params.dst.batch_stride * params.dst.item > kVastBytes;
 }
 
-// Rows and columns of results that are put together in scratch memory: a few register tiles, so that panels stay near.
 constexpr int64_t kFetchedPartBytes = 16 * 1024;  // weights of a panel that are fetched while others are multiplied
+
+// Rows and columns of results that are put together in scratch memory: a few register tiles, so that panels stay near.
 constexpr int64_t kStagedRows = 4 * kTileRows;
 constexpr int64_t kStagedColumns = 512;
 
