@@ -128,6 +128,23 @@ def test_results_overwrite_operands_where_all_sizes_may(monkeypatch):
     assert [overwrites for _, overwrites in traced] == [True, False] and served(net) == 2
 
 
+def depthwise(height=None, width=None):
+    weights = np.random.default_rng(5).integers(-2, 3, (3, 3, 1, 24)).astype("f4")
+    graph = dgo.Graph()
+    x = graph.input("x", (1, height, width, 24))
+    return graph.compile(ops.relu(ops.convolution(x, weights, groups=24, pads_begin=1, pads_end=1)))
+
+
+def test_weights_of_depthwise_layers_are_packed_alike_for_all_sizes(monkeypatch):
+    own = tuple(one for one in table.ALGORITHMS if one.name == "builtin depthwise")
+    monkeypatch.setattr(table, "ALGORITHMS", own)
+    net = depthwise()
+    for height, width in ((12, 20), (9, 30), (9, 50), (7, 70), (14, 14)):
+        x = data(1, height, width, 24)
+        np.testing.assert_array_equal(net(x), depthwise(height, width)(x))
+    assert (net._templates._traced, served(net)) == (1, 3)
+
+
 def test_sizes_of_0_and_1_and_of_several_dims():
     net = vocoder(None, 8, None)
     for batch, length in ((2, 40), (3, 50), (1, 50), (2, 60), (4, 31), (1, 1), (0, 40), (3, 44)):

@@ -97,7 +97,9 @@ std::string depthwise_name(const char* direction, Path path) {
 }
 
 PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool dgrad)
-    : block(block_size(p)), vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
+    // where channels lie one after another, weights lie alike for all sizes
+    : block(path == Path::channels ? ChannelBlock::kLeast : block_size(p)),
+      vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
       channels(ChannelBlock::number(p.c, block) * block), all(p.c) {
     const bool grouped = p.width > 1;
     // the last vector may begin at any group
