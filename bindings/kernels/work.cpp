@@ -32,6 +32,8 @@ constexpr double kStripPrice = 3, kInStrips = 0.88, kStripValues = 0.7, kConvert
 constexpr double kThroughScratch = 2.5;
 // Absent taps of Winograd break the long sums of fprop into short ones.
 constexpr double kBrokenSums = 1.1;
+// In wgrad, runs that take as long as copying a position of so few channels that they fill no register tile.
+constexpr double kFewRows = 5;
 // The factor of transforms of tiles of more than 3 results, which take more additions for a value.
 constexpr double kLargeTransform = 2.0;
 // The cost of lines multiplied in place, relative to packed ones.
@@ -148,7 +150,8 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
         if (float_type(dst_dtype) != ElementType::f32) work.values += kConverted * images * dst;
         return work;
     }
-    work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written);
+    const bool few = direction == WorkOf::wgrad && !tiled && in < number(of.filter.rows);
+    work.runs = (whole ? 1.0 : kThroughScratch) * tiles * (fetched + written) * (few ? kFewRows : 1.0);
     return work;
 }
 

@@ -241,6 +241,22 @@ def test_narrow_gradients_of_weights(seed, source, weights_format):
     np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
 
 
+@pytest.mark.parametrize("before", [0, 16])
+def test_large_gradients_of_few_positions(seed, before):
+    """They are written past the caches where whole lines are."""
+    rng = np.random.default_rng([seed, before])
+    case = Case(1, (1250, 1760), (1, 2), (1, 2), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
+    src, diff_dst = (integers(rng, (1, 1, 2, n)) for n in case.channels)
+    size = 1250 * 1760 * 4
+    room = np.full(size + 128, 0xFF, np.uint8)
+    start = -room.ctypes.data % 64 + before
+    weights = room[start : start + size].view(np.float32).reshape(case.iox())
+    run_gradient(case, src, diff_dst, weights)
+    exact = np.einsum("npqi,npqo->io", src, diff_dst)
+    np.testing.assert_array_equal(weights.reshape(exact.shape), exact)
+    assert (room[:start] == 0xFF).all() and (room[start + size :] == 0xFF).all()
+
+
 @pytest.mark.parametrize("tile", [(1, 1), (2, 2)])
 @pytest.mark.parametrize("channels", [(17, 40), (16, 64), (12, 5)])
 def test_gradients_multiply_nothing_that_is_left_in_memory(channels, tile):
@@ -469,11 +485,11 @@ def test_lines_that_leave_positions_out(seed, dtype, kernel, stride):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-@pytest.mark.parametrize("columns", [40, 128])
+@pytest.mark.parametrize("columns", [72, 128])
 def test_lines_of_results_that_no_cache_holds(seed, dtype, columns):
     """Rows of results are fetched before they are written, also the last ones of a tensor."""
     rng = np.random.default_rng([seed, columns])
-    case = Case(1, (8, columns), (60, 130), (60, 130), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
+    case = Case(1, (8, columns), (40, 130), (40, 130), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
     src, weights, bias, diff_dst = random_operands(rng, case, integers)
     dst = unwritten(diff_dst.shape, dtype)
     run_product(case, "dgrad", src.astype(dst.dtype), weights, dst, bias)

@@ -24,6 +24,7 @@ namespace {
 // Both factors of a step of wgrad, within these numbers of tiles: they stay in the second cache level next to those that
 // are fetched, and a panel in the first.
 constexpr int64_t kGradientBytes = 512 * 1024, kFewestSteps = 48, kMostSteps = 96;
+constexpr int64_t kStreamedBytes = 8 * 1024 * 1024;  // of a gradient of few positions
 constexpr int64_t kParallelFloats = 1 << 16;  // transformed weights
 constexpr int64_t kFewTiles = 128;
 constexpr int64_t kNarrowRun = 64, kNarrowOddRun = 128;  // channels of a position in lines
@@ -130,12 +131,14 @@ public:
         params_.out_stride = weights.out_stride;
         params_.tap_strides = weights.tap_strides;
         params_.kernel = problem.kernel;
+        const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
+        params_.streams = params_.in_items && params_.out_stride == 1 && params_.weights_type == ElementType::f32 &&
+                          pairs * params_.weights_item > kStreamedBytes;
         params_.scratch_per_thread = code().gradient_scratch(params_);
         params_.sums = checked_product(name, {params_.scratch_per_thread, params_.threads});
         scratch_bytes = params_.sums + code().gradient_sums(params_);
         checked_product(name, {scratch_bytes});
         const int64_t columns = params_.diff.segments * params_.diff.channels;
-        const int64_t pairs = problem.in_channels * problem.out_channels * problem.groups;
         products = bounded(static_cast<double>(tiles_of(params_)) * static_cast<double>(used_products(layout_, {0})) *
                            padded(pairs, columns, filter_panels()));
     }

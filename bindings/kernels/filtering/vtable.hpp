@@ -21,6 +21,7 @@ struct GradientParams {
     int64_t row_parts, column_parts, tile_parts;  // parts of the in channels, of (segment, out channel), of the tiles
     bool in_items;  // all tiles in one step, and what it sums is finished at once
     bool in_lines;  // lines of both tensors are multiplied where they lie
+    bool streams;  // taps are written past the caches
     int64_t scratch_per_thread, sums;  // bytes; sums: offset of the accumulators
     int threads;
     TapTable taps;

@@ -365,6 +365,7 @@ void run_gradient(const GradientParams& params, const char* src, const char* dif
                 else
                     sum_task(params, task, x, y, scratch);
             });
+            if (params.streams) _mm_sfence();
             dgo_team_barrier();
             if (params.in_items) continue;
             const int64_t items = blocks * wide;

@@ -8,6 +8,8 @@
 
 namespace dgo::DGO_ISA {
 
+constexpr int64_t kLine = 64;  // bytes of a cache line: parts of one that are written past the caches take far longer
+
 // sums of part 0 += sums of each other part of the tiles.
 inline void add_parts(const GradientParams& params, int64_t panel, float* sums) {
     const Sizes s = sizes_of(params);
@@ -42,6 +44,8 @@ inline void write_tap(const GradientParams& params, const float* values, int64_t
         if (order == Order::taps) {
             float* to = scratch.taps + r * together + tap * columns + column;
             for (int64_t c = 0; c < count; ++c) to[c] = values[c];
+        } else if (params.streams && reinterpret_cast<uintptr_t>(out) % kLine == 0 && count % kPanel == 0) {
+            stream(values, count, reinterpret_cast<float*>(out));
         } else if (order == Order::columns) {
             narrow(params.weights_type, values, count, out);
         } else {
