@@ -112,7 +112,7 @@ def test_exact_on_small_integers(seed, isa, start):
 
 # Whole lines of 16 tiles and more, read where they lie or, at their ends, copied; lines of all lengths; blocks that are
 # not whole; runs of several segments; few channels; more columns than a chunk; panels that straddle targets; strides of
-# src; three axes.
+# src; three axes; lines filled up to whole tiles of fewer rows.
 SPECIAL = [
     Case(1, (64, 32), (9, 40), (18, 80), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "IOX"),
     Case(2, (32, 64), (16, 16), (32, 32), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
@@ -129,6 +129,10 @@ SPECIAL = [
     Case(1, (40, 32), (2, 32), (2, 64), (3, 3), (1, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
     Case(1, (21, 37), (3,), (516,), (260,), (128,), (0,), (1,), (1,), 1, "IOX"),
     Case(1, (40, 19), (2, 3), (22, 31), (12, 13), (10, 9), (0, 0), (1, 1), (1, 1), 1, "OIX"),
+    Case(2, (32, 64), (14, 14), (14, 14), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (64, 32), (4, 30), (8, 60), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 1, "XOI"),
+    Case(3, (32, 20), (5, 7), (5, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "IOX"),
+    Case(1, (36, 48), (3, 4, 23), (3, 4, 23), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, "IOX"),
 ]
 
 

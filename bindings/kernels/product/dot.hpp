@@ -11,7 +11,7 @@ namespace dgo {
 struct DotDepthwise;
 
 // A block of up to kDotBlockRows rows and kDotColumns columns stays in registers while a list of terms is summed; kDotRows
-// of its rows lie a pitch apart.
+// of its rows lie a pitch apart, or fewer in sets that multiply tiles: as many as begin() was told.
 constexpr int64_t kDotRows = 16, kDotBlockRows = 32, kDotColumns = 32;
 constexpr int64_t kBf16Unit = 32;  // elements of the depth in a unit of bf16, in every set
 
@@ -36,12 +36,13 @@ struct DotPanel {
 };
 
 // Sum (i, j) begins with start[i * start_step + j] and goes to to[i * to_step + j], which may be the same place. Sums have
-// 4 bytes; a start_step of 0 is one row of starts for all.
+// 4 bytes; a start_step of 0 is one row of starts for all. second: the row of the first sum of rows[1].
 struct DotSums {
     const void* start;
     int64_t start_step;
     void* to;
     int64_t to_step;
+    int64_t second = kDotRows;
 };
 
 // A run of dst, of which elements [low, high) exist.
@@ -67,8 +68,9 @@ struct Dot {
     int64_t item;  // bytes of an element of both factors: 2 where those of 8 bits are widened
     int64_t step;  // elements of a row that are read at once
     int64_t unit;
-    // Each thread calls begin() before its products and end() after them.
-    void (*begin)();
+    // Each thread calls begin() before its products and end() after them. tile_rows: up to kDotRows where the set
+    // multiplies tiles, else kDotRows.
+    void (*begin)(int64_t tile_rows);
     void (*end)();
     // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
     void (*product)(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,

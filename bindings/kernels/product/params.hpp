@@ -61,6 +61,7 @@ struct ProductParams {
     int64_t packed;  // weights of one group of channels
     int64_t block;  // tiles per task
     int64_t unit;  // tiles of which blocks consist, but for the last one
+    int64_t tile_rows;  // rows in a tile of a set that multiplies tiles, else kDotRows
     int64_t shared;  // tiles of a group in memory that threads share, who do each stage together; 0: none
     bool strips;  // results are sums of rows a step apart, each of one run
     bool fetches_parts;  // panels of weights that stay near are multiplied by parts of the depth

@@ -1,6 +1,7 @@
 #include "kernels/product/plan.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "kernels/isa.hpp"
@@ -18,6 +19,12 @@ constexpr int64_t kLeastLeftBytes = 256 * 1024;
 constexpr int64_t kMostLeftBytes = 2048 * 1024;
 constexpr int64_t kMostTiles = 96;
 constexpr int64_t kFewestTiles = 24;
+constexpr int64_t kTileBytes = 64;  // of a row of a tile
+constexpr int64_t kFewestTileRows = 6;
+// Rows of a whole tile that take as long as a tile's weights and one of its rows; a tile of 16 rows takes 16.
+constexpr double kTileWeights = 6.4, kTileRow = 0.6;
+constexpr double kCopiedTile = 750;  // rows by columns whose products take as long as copying the rows of a tile
+constexpr double kTilesGain = 0.96;  // tiles of fewer rows take less than so much of the time
 constexpr int64_t kFewestUnitRows = 128, kMostUnitRows = 256;  // rows of a task whose rows are read in units
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
 constexpr int64_t kStripBytes = 9 * 1024 * 1024;  // bytes of src and dst together
@@ -126,7 +133,7 @@ bool is_short(const ProductParams& params, const Arrangement& of) {
 
 // Returns the rows of which blocks consist: threads share thirds of register tiles more evenly than whole ones.
 int64_t unit_rows(const ProductParams& params) {
-    if (params.dot != nullptr) return kDotBlockRows;
+    if (params.dot != nullptr) return 2 * params.tile_rows;
     return params.threads == 1 || params.strips ? code().rows : code().rows / 3;
 }
 
@@ -135,7 +142,7 @@ double ragged(const ProductParams& params) {
     return params.dot == nullptr ? kRagged * static_cast<double>(code().rows) : 0;
 }
 
-int64_t whole_rows(const ProductParams& params) { return params.dot == nullptr ? code().rows : kDotBlockRows; }
+int64_t whole_rows(const ProductParams& params) { return params.dot == nullptr ? code().rows : unit_rows(params); }
 
 // Returns how many multiplications of the product take as long as one in f32.
 double unit_rate(const ProductParams& params) { return params.dot == nullptr ? 1 : kDotRate; }
@@ -272,13 +279,60 @@ int64_t unit_parts(const ProductParams& params, int64_t blocks, int64_t columns)
                                std::max<int64_t>(1, ceil_div(columns, kDotColumns)));
 }
 
+// Returns the time that tiles of `rows` rows take, in rows of a whole tile: of whole lines, or tiles that cross lines.
+double tiled_rows(const ProductParams& params, const std::vector<TargetGroup>& groups, int64_t rows, bool whole_lines) {
+    constexpr int last = kFilterAxes - 1;
+    double all = 0;
+    for (const TargetGroup& group : groups) {
+        const int64_t length = group.tiles[last], positions = tiles_of(params, group);
+        if (positions == 0) continue;
+        const double lines = static_cast<double>(positions / length);
+        if (whole_lines) {
+            all += lines * static_cast<double>(ceil_div(length, rows)) *
+                   (kTileWeights + kTileRow * static_cast<double>(rows));
+            continue;
+        }
+        // a line ends within a tile, or at its end
+        const double crossing =
+            (lines - 1) * (1 - static_cast<double>(std::gcd(length, rows)) / static_cast<double>(rows));
+        all += static_cast<double>(ceil_div(positions, rows) * rows);
+        all += std::min(crossing, static_cast<double>(ceil_div(positions, rows))) * kCopiedTile /
+               static_cast<double>(group.target_count * params.dst.channels);
+    }
+    return all;
+}
+
+// Chooses the rows of a tile: kDotRows, or fewer that divide lines more evenly, as rows of several lines are copied one
+// by one. Returns whether lines of bf16 are filled up to whole tiles; those of integers must consist of whole tiles, whose
+// results are rounded at once.
+bool fit_tiles(ProductParams& params, const std::vector<TargetGroup>& groups) {
+    params.tile_rows = kDotRows;
+    if (!by_units(params) || params.dot->step * params.dot->item != kTileBytes) return false;
+    const bool fills = params.dot->item == 2;
+    bool whole_lines = false;
+    double least = kTilesGain * tiled_rows(params, groups, kDotRows, false);
+    for (int64_t rows = kDotRows; rows >= kFewestTileRows; --rows) {
+        const double all = tiled_rows(params, groups, rows, true);
+        const auto divides = [&](const TargetGroup& group) { return group.tiles[kFilterAxes - 1] % rows == 0; };
+        if (all >= least || !(fills || std::all_of(groups.begin(), groups.end(), divides))) continue;
+        least = all;
+        params.tile_rows = rows;
+        whole_lines = true;
+    }
+    return whole_lines;
+}
+
 // Shares tiles out into tasks; returns the number of multiplications.
 int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
+    constexpr int last = kFilterAxes - 1;
     double products = 0;
+    const bool whole_lines = fit_tiles(params, arrangement.groups.groups);
     const int64_t rows = params.unit = unit_rows(params);
     params.group_count = static_cast<int64_t>(arrangement.groups.groups.size());
     for (size_t g = 0; g < arrangement.groups.groups.size(); ++g) {
         TargetGroup& group = arrangement.groups.groups[g];
+        const int64_t positions = tiles_of(params, group);
+        if (whole_lines) group.tiles[last] = ceil_div(group.tiles[last], params.tile_rows) * params.tile_rows;
         const int64_t tiles = tiles_of(params, group);
         const int64_t columns = group.target_count * params.dst.channels;
         const int64_t block = block_of(params, tiles, columns), units = ceil_div(tiles, rows);  // register tiles
@@ -301,7 +355,8 @@ int64_t lay_out_tiles(ProductParams& params, Arrangement& arrangement) {
         params.block = std::max(params.block, ceil_div(most, whole_rows(params)) * whole_rows(params));
         const int64_t used = used_products(arrangement.layout, arrangement.groups.targets[g]);
         const int64_t pairs = params.src.channels * params.dst.channels * params.channel_groups;
-        products += static_cast<double>(tiles) * static_cast<double>(used) * padded(pairs, columns, arrangement.panels);
+        products +=
+            static_cast<double>(positions) * static_cast<double>(used) * padded(pairs, columns, arrangement.panels);
     }
     params.groups = arrangement.groups.groups.data();
     return bounded(products);

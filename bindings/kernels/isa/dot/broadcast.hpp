@@ -50,7 +50,7 @@ struct Broadcast {
     static constexpr int kColumnsAtOnce = 2 * kLanes;
     static constexpr const DotDepthwise* kDepthwise = kDepthwiseOf<Type, Multiply>;
 
-    static void begin() {}
+    static void begin(int64_t) {}
     static void end() {}
 
     // Computes rows [row, row + kRows) of a half.

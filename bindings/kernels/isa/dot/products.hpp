@@ -35,18 +35,19 @@ public:
     using Sum = typename Finish::Sum;
 
     Products(const ProductParams& params, const ProductCall& call, char* memory, char* dst)
-        : finish_(params, call, dst), dot_(*params.dot), params_(params), part_bytes_(part_bytes()),
-          epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
+        : finish_(params, call, dst), dot_(*params.dot), params_(params), tile_rows_(params.tile_rows),
+          part_bytes_(part_bytes()), epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
           has_epilogue_(call.epilogue.params != nullptr) {
         ScratchCarver carver(memory);
-        const int64_t groups = ceil_div(params.block, kDotRows), runs = params.src.runs;
+        const int64_t groups = ceil_div(params.block, tile_rows_), runs = params.src.runs;
         zeros_ = carver.take<char>(run_bytes());
         left_ = carver.take<char>(groups * runs * kDotRows * copy_pitch());
         finish_.carve(carver);
         columns_start_ = carver.take<Sum>(kChunk);
         // finishing a row may read a panel beyond its end
-        result_ = carver.take<Sum>((parts() > 1 ? params.block : kDotBlockRows) * kSumsPitch + kDotColumns);
+        result_ = carver.take<Sum>((parts() > 1 ? params.block : 2 * tile_rows_) * kSumsPitch + kDotColumns);
         rows_ = carver.take<DotRows>((groups + 1) * runs);
+        lines_ = carver.take<LineRun>(groups * runs);
         targets_ =
             carver.take<DotTarget>(smaller(params.dst.segments, kChunk / params.dst.channels + 2) * params.block);
         spans_ = carver.take<DotSpan>(kChunk / kDotColumns * most_spans());
@@ -67,7 +68,7 @@ public:
         src += g * params_.src.channels * dot_.item;
         packed += g * params_.packed * dot_.item;
         dst += g * params_.dst.channels * params_.dst.item;
-        const TaskBlock at(params_, task % params_.tasks, kDotBlockRows);
+        const TaskBlock at(params_, task % params_.tasks, params_.unit);
         const TargetGroup& group = *at.group;
         const int64_t all = group_columns(params_, group), panels = ceil_div(all, kDotColumns);
         const int64_t begin = panels * at.part / group.parts * kDotColumns;
@@ -122,7 +123,7 @@ private:
                 __builtin_memcpy(row + low * item, from, static_cast<size_t>((high - low) * item));
             }
         }
-        for (; done < kDotRows; ++done) __builtin_memset(to + done * pitch, finish_.filling, width);
+        for (; done < tile_rows_; ++done) __builtin_memset(to + done * pitch, finish_.filling, width);
     }
 
     // Copies one run of 16 tiles of a line as one row of `length` elements, in which they overlap; absent elements, and
@@ -146,42 +147,57 @@ private:
         return last + image.channels;
     }
 
-    // Finds the rows of the left factor, 16 at a time.
+    // Returns the rows of a run of the tiles above, one line of results before `rows`, that are the line; null: none.
+    const DotRows* copied_line(const TargetGroup& group, const LineRun& line, int64_t run, const DotRows* rows) const {
+        const int64_t runs = params_.src.runs, back = group.tiles[kFilterAxes - 1] / tile_rows_ * runs;
+        if (rows - rows_ < back) return nullptr;
+        for (int64_t i = rows - rows_ - back + 1, end = i + runs - run - 1; i < end; ++i) {
+            const LineRun& other = lines_[i];
+            if (!other.absent && other.offset == line.offset && other.position == line.position) return rows_ + i;
+        }
+        return nullptr;
+    }
+
+    // Finds the rows of the left factor, those of a tile at a time.
     void find_rows(const TargetGroup& group, int64_t first, int64_t count, const char* src) {
         constexpr int last = kFilterAxes - 1;
         const FilterImage& image = params_.src;
         const int64_t pitch = copy_pitch(), item = dot_.item;
         const int64_t apart = image.step[last] * image.strides[last], read = round_up(image.run, dot_.step);
-        const int64_t furthest = Finish::kIntegers ? src_extent() - read - (kDotRows - 1) * apart : -1;
+        const int64_t furthest = Finish::kIntegers ? src_extent() - read - (tile_rows_ - 1) * apart : -1;
         const bool whole = image.run == read;
         // rows a multiple of 1 KB apart share few sets of the cache
         const bool in_lines = image.strides[last] == image.channels && apart <= image.run &&
                               (whole || Finish::kIntegers) && apart * item % 1024 != 0;
         DotRows* rows = rows_;
         char* left = left_;
-        for (int64_t t = 0; t < count; t += kDotRows) {
+        for (int64_t t = 0; t < count; t += tile_rows_) {
             Piece pieces[kDotRows];
             int64_t piece_count = 0;
-            for_each_line(group.tiles, group.base, params_.outputs, first + t, smaller(kDotRows, count - t),
+            for_each_line(group.tiles, group.base, params_.outputs, first + t, smaller(tile_rows_, count - t),
                           [&](int64_t at, int64_t n, const TilePlace& p) { pieces[piece_count++] = {at, n, p}; });
             for (int64_t run = 0; run < image.runs; ++run, ++rows) {
                 const LineRun line = line_run(image, pieces[0].place, run);
-                const int64_t end = line.position + (kDotRows - 1) * image.step[last] + image.fold;
-                const bool alone = pieces[0].count == kDotRows;
+                const int64_t end = line.position + (tile_rows_ - 1) * image.step[last] + image.fold;
+                const bool alone = pieces[0].count == tile_rows_;
+                lines_[rows - rows_].absent = true;
                 const int64_t from = line.offset + line.position * image.strides[last];
                 if (alone && line.absent) {
                     *rows = {zeros_, 0};
                 } else if (alone && line.position >= 0 && end <= image.size[last] && (whole || from <= furthest)) {
                     *rows = {src + from * item, apart * item};
+                } else if (const DotRows* copied = alone && in_lines ? copied_line(group, line, run, rows) : nullptr) {
+                    *rows = *copied;
                 } else if (alone && in_lines) {
-                    const int64_t before = (kDotRows - 1) * apart;
+                    lines_[rows - rows_] = line;
+                    const int64_t before = (tile_rows_ - 1) * apart;
                     copy_line(src, line, before + read, before + image.run, left);
                     *rows = {left, apart * item};
-                    left += kDotRows * pitch;
+                    left += tile_rows_ * pitch;
                 } else {
                     copy_rows(src, pieces, piece_count, run, left, pitch);
                     *rows = {left, pitch};
-                    left += kDotRows * pitch;
+                    left += tile_rows_ * pitch;
                 }
             }
         }
@@ -264,7 +280,7 @@ private:
                        int64_t end, const char* packed, char* dst) {
         const int64_t bytes = panel_bytes(), runs = params_.src.runs, most = most_spans();
         // the rows of one block read each weight once: in order
-        const int64_t part_count = count > kDotBlockRows ? parts() : 1;
+        const int64_t part_count = count > 2 * tile_rows_ ? parts() : 1;
         // without zeros all panels have the same spans
         const bool alike = params_.zero == nullptr;
         for (int64_t column = begin, stop; column < end; column = stop) {
@@ -280,24 +296,24 @@ private:
                 span_counts_[panel] = find_spans(group, c, spans_ + panel * most);
             }
             for (int64_t part = 0; part < part_count; ++part) {
-                for (int64_t t = 0; t < count; t += kDotBlockRows) {
-                    const DotRows* rows = rows_ + t / kDotRows * runs;
-                    const int64_t rows_end = smaller(t + kDotBlockRows, count);
+                for (int64_t t = 0; t < count; t += 2 * tile_rows_) {
+                    const DotRows* rows = rows_ + t / tile_rows_ * runs;
+                    const int64_t rows_end = smaller(t + 2 * tile_rows_, count);
                     Sum* result = result_ + (part_count > 1 ? t * kSumsPitch : 0);
                     int64_t terms = 0;
                     for (int64_t c = column; c < stop; c += kDotColumns) {
                         const int64_t panel = alike ? 0 : (c - column) / kDotColumns;
                         if (c == column || !alike) {
-                            const int64_t below = rows_end - t > kDotRows ? runs : 0;
+                            const int64_t below = rows_end - t > tile_rows_ ? runs : 0;
                             terms = find_terms(rows, below, spans_ + panel * most, span_counts_[panel],
                                                part_count > 1 ? part : -1);
                         }
                         if (part > 0 && terms == 0) continue;
                         Sum* to = result + c - column;
                         const Sum* start = part == 0 ? columns_start_ + c - column : to;
-                        dot_.product(terms_, terms,
-                                     {packed + c / kDotColumns * bytes, unit_bytes(dot_) / 2, unit_bytes(dot_)},
-                                     {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch}, rows_end - t, stop - c);
+                        dot_.product(
+                            terms_, terms, {packed + c / kDotColumns * bytes, unit_bytes(dot_) / 2, unit_bytes(dot_)},
+                            {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch, tile_rows_}, rows_end - t, stop - c);
                     }
                     if (part == part_count - 1) write_rows(image, column, stop, t, rows_end, result);
                 }
@@ -308,12 +324,13 @@ private:
     Finish finish_;
     const Dot& dot_;
     const ProductParams& params_;
-    const int64_t part_bytes_;
+    const int64_t tile_rows_, part_bytes_;
     EpilogueRows epilogue_;
     const bool has_epilogue_;
     char *zeros_, *left_;
     Sum *columns_start_, *result_;
-    DotRows* rows_;  // [16 tiles][run]
+    DotRows* rows_;  // [tile_rows_ tiles][run]
+    LineRun* lines_;  // [tile_rows_ tiles][run]: lines that copy_line has copied; others are absent
     DotTarget* targets_;  // [run of a chunk][tile]
     DotSpan* spans_;  // [panel of a chunk][span]
     int64_t* span_counts_;
@@ -331,7 +348,7 @@ void run_products_of(const ProductParams& params, const ProductCall& call, char*
     run_team(params.threads, [&](int rank, int size) {
         Worker products(params, call, memory + rank * params.scratch_per_thread, dst);
         products.prepare();
-        const DotThread thread(params.dot);
+        const DotThread thread(params.dot, params.tile_rows);
         Loops(turns, size).run(params.tasks * params.channel_groups, [&](int64_t task) {
             products.run(task, call.src, call.packed, dst);
         });

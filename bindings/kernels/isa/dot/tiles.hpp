@@ -32,12 +32,13 @@ struct Tiles {
     static constexpr int kRowsAtOnce = kDotBlockRows, kColumnsAtOnce = kDotColumns;
     static constexpr const DotDepthwise* kDepthwise = nullptr;
 
-    static void begin() {}
+    static void begin(int64_t) {}
     static void end() {}
     static void product(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
                         int64_t columns) {
-        const auto block = rows > kDotRows ? (columns > 16 ? &Block::template run<2, 2> : &Block::template run<2, 1>)
-                                           : (columns > 16 ? &Block::template run<1, 2> : &Block::template run<1, 1>);
+        const auto block = rows > sums.second
+                               ? (columns > 16 ? &Block::template run<2, 2> : &Block::template run<2, 1>)
+                               : (columns > 16 ? &Block::template run<1, 2> : &Block::template run<1, 1>);
         block(terms, count, panel, sums);
     }
 };
@@ -46,12 +47,13 @@ struct Tiles {
 template <class Type, class Multiply>
 struct AmxTiles : Tiles<Type, AmxTiles<Type, Multiply>> {
     // The library multiplies tiles in the same threads and configures them itself, so nothing is left configured.
-    static void begin() {
+    static void begin(int64_t tile_rows) {
         struct __attribute__((packed)) {
             uint8_t palette = 1, start = 0, unused[14] = {};
             uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};  // bytes of a row of each tile
             uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
         } shape;
+        for (int tile = 0; tile < 6; ++tile) shape.rows[tile] = static_cast<uint8_t>(tile_rows);
         written(&shape);
         _tile_loadconfig(&shape);
     }
@@ -60,11 +62,11 @@ struct AmxTiles : Tiles<Type, AmxTiles<Type, Multiply>> {
 
     template <int kHalves, int kVectors>
     static void run(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums) {
-        const int64_t in = sums.start_step * 4, out = sums.to_step * 4;
+        const int64_t in = sums.start_step * 4, out = sums.to_step * 4, second = sums.second;
         const auto start = [&](int64_t i, int64_t j) {
-            return static_cast<const char*>(sums.start) + 16 * i * in + 64 * j;
+            return static_cast<const char*>(sums.start) + second * i * in + 64 * j;
         };
-        const auto to = [&](int64_t i, int64_t j) { return static_cast<char*>(sums.to) + 16 * i * out + 64 * j; };
+        const auto to = [&](int64_t i, int64_t j) { return static_cast<char*>(sums.to) + second * i * out + 64 * j; };
         written(terms);
         const __m512i first = load_bytes<__m512i>(start(0, 0));
         const __m512i all = kVectors == 2 ? _mm512_or_si512(first, load_bytes<__m512i>(start(0, 1))) : first;
@@ -149,12 +151,12 @@ struct PlainTiles : Tiles<Type, PlainTiles<Type>> {
     template <int kHalves, int kVectors>
     static void run(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums) {
         using Sum = decltype(Type::with_unit({}, nullptr, nullptr));
-        for (int64_t i = 0; i < kHalves * kDotRows; ++i) {
+        for (int64_t i = 0; i < kHalves * sums.second; ++i) {
             for (int64_t j = 0; j < kVectors * 16; ++j) {
                 Sum sum = static_cast<const Sum*>(sums.start)[i * sums.start_step + j];
                 for (const DotTerm* term = terms; term != terms + count; ++term) {
-                    const DotRows& rows = term->rows[i / kDotRows];
-                    const char* a = rows.at + i % kDotRows * rows.pitch;
+                    const DotRows& rows = term->rows[i / sums.second];
+                    const char* a = rows.at + i % sums.second * rows.pitch;
                     const char* b = panel.at + term->panel + j / 16 * panel.half + j % 16 * 4;
                     for (int64_t d = 0; d < term->depth; d += 64 / Type::kItem, a += 64, b += panel.unit)
                         sum = Type::with_unit(sum, a, b);

@@ -10,8 +10,8 @@ namespace dgo::DGO_ISA {
 struct DotThread {
     const Dot* dot;
 
-    explicit DotThread(const Dot* with) : dot(with) {
-        if (dot != nullptr) dot->begin();
+    explicit DotThread(const Dot* with, int64_t tile_rows = kDotRows) : dot(with) {
+        if (dot != nullptr) dot->begin(tile_rows);
     }
     ~DotThread() {
         if (dot != nullptr) dot->end();
