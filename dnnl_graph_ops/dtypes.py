@@ -32,7 +32,8 @@ PACKED: Final[frozenset[str]] = frozenset(name for name, row in _TABLE.items() i
 CODES: Final[dict[str, int]] = {name: row[0] for name, row in _TABLE.items()}
 NAMES: Final[dict[int, str]] = {code: name for name, code in CODES.items()}
 
-_ITEMSIZES: Final[dict[str, int]] = {name: row[1].itemsize for name, row in _TABLE.items()}
+# bytes of one element in a NumPy array
+ITEMSIZES: Final[dict[str, int]] = {name: row[1].itemsize for name, row in _TABLE.items()}
 _BY_NUMPY: Final[dict[np.dtype[Any], str]] = {row[1]: name for name, row in _TABLE.items()}
 # most of what `canonical` is asked for
 _CANONICAL: Final[dict[Any, str]] = {**_BY_NUMPY, **{name: name for name in _TABLE}}
@@ -116,7 +117,7 @@ def numpy_dtypes(name: str) -> tuple[np.dtype[Any], ...]:
 
 def itemsize(name: str) -> int:
     """Bytes of one element in a NumPy array (1 for the 4-bit integers, which the library packs in pairs)."""
-    size = _ITEMSIZES.get(name)
+    size = ITEMSIZES.get(name)
     return int(_row(name)[1].itemsize) if size is None else size
 
 

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides."""
-    strides = []
-    stride = 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= max(size, 1)
-    return tuple(reversed(strides))
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        size = shape[axis]
+        strides[axis - 1] = strides[axis] * (size if size.__class__ is int and size > 0 else max(size, 1))
+    return tuple(strides)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:

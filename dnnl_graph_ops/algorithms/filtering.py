@@ -279,7 +279,7 @@ def _build(program: Program, problem: ConvProblem, tile: tuple[int, ...], env: E
     label = tile_label(tile)
     packed: View | None = None
     for part in parts(problem, tile):
-        description = filter_problem(part, tile, env.varies)
+        description = filter_problem(part, tile, True) if env.varies else _first(part, tile)
         if problem.direction == WGRAD:
             wgrad(program, part, description, threads, label, kernels.filter_wgrad)
             continue

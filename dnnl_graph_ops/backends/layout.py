@@ -53,15 +53,21 @@ Wish: TypeAlias = Vote | Tie
 def has_order(value: Value) -> bool:
     """Whether the value is an activation (3 to 5 axes) whose two layouts differ, as channels and space exceed 1."""
     shape = value.shape
-    return 3 <= len(shape) <= 5 and shape[1] != 1 and shape[2:] != _ONES[: len(shape) - 2]
+    rank = len(shape)
+    return 3 <= rank <= 5 and shape[1] != 1 and shape[2:] != _ONES[: rank - 2]
 
 
 def wishes(nodes: Iterable[Node]) -> Iterator[Wish]:
     """Yields what the ops need of their operands and results, as the kind of each demands."""
     for node in nodes:
+        wishes_of = _OF_KINDS.get(node.kind, _row_major)
+        if wishes_of is _convolution:
+            # votes for values without an order have no effect
+            yield from _convolution(node, ())
+            continue
         ordered = [value for value in (*node.inputs, *node.outputs) if has_order(value)]
         if ordered:
-            yield from _OF_KINDS.get(node.kind, _row_major)(node, ordered)
+            yield from wishes_of(node, ordered)
 
 
 def _convolution(node: Node, ordered: Sequence[Value]) -> Iterator[Wish]:

@@ -159,7 +159,7 @@ def padded(n: int, multiple: int) -> int:
 
 
 def nbytes(view: View) -> int:
-    return prod(view.shape) * dtypes.itemsize(view.buffer.dtype)
+    return prod(view.shape) * dtypes.ITEMSIZES[view.buffer.dtype]
 
 
 def channels(problem: ConvProblem) -> tuple[int, int]:

@@ -96,7 +96,7 @@ class View:
     def byte_offset(self) -> int:
         offset = self.offset
         # most views begin where their buffers do
-        return 0 if type(offset) is int and not offset else offset * dtypes.itemsize(self.buffer.dtype)
+        return 0 if type(offset) is int and not offset else offset * dtypes.ITEMSIZES[self.buffer.dtype]
 
     def at_values(self) -> View:
         """Returns the view with the values that its sizes have in a trace, for estimates."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +130,9 @@ def package(key: str) -> Fitted:
     if not path.exists():
         return Fitted("", {})
     content = json.loads(path.read_bytes())
-    return Fitted(content["isa"], parse(content), content.get("pace", {}), content["rates"], content["machine"])
+    # files of the package are whole
+    constants = parse(content, lambda values: tuple(map(float, values)))
+    return Fitted(content["isa"], constants, content.get("pace", {}), content["rates"], content["machine"])
 
 
 def _users(isa: str, onednn: str) -> Fits | None:
@@ -160,14 +162,15 @@ def _complete(content: Any) -> Fits:
     return constants
 
 
-def parse(content: Any) -> Fits:
-    """Returns the constants in the content of a file.
+def parse(content: Any, prices: Callable[[Any], Prices] | None = None) -> Fits:
+    """Returns the constants in the content of a file; `prices`: reads those of a family, by default `seconds`.
 
     Content of another format raises ValueError, TypeError, KeyError or AttributeError.
     """
+    read = prices or seconds
     return {
         dtype: {
-            (family, direction): seconds(value)
+            (family, direction): read(value)
             for direction, families in directions.items()
             for family, value in families.items()
         }
