@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..cost.model import Counts, channels, detours, padded
+from ..cost.model import Counts, Far, channels, detours, padded, waits
 from ..ir.env import Env
 from ..program.program import Program, View
 from ..symbolic import kernels
@@ -28,6 +28,7 @@ _FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostl
 _HALF = 16  # channels are padded to a multiple of this
 _TILE_DEPTH = 32  # channels that one AMX tile sums
 _MOST_TOGETHER, _ALONE = 128, 10.0  # most taps that are packed together; cost factor of packing them one by one
+_FAR = Far(1.4, 0.4, dgrad=0.5)  # in fprop and dgrad beyond what f32 waits
 _RESULTS = 3  # as of "Winograd 3": two of three taps, three of two; more would round several times as much
 # cost factors of products, of transforms, of runs and of packing, fitted to 35 layers on Zen 5
 _MULTIPLIED, _TRANSFORMED, _RUNS, _PACKED = 1.1, 3.5, 12.0, 1.5
@@ -111,7 +112,7 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
         return counts._replace(
             products=counts.products * filled,
             variable=counts.variable * alone,
-            bytes=counts.bytes + _copied(problem, env),
+            bytes=counts.bytes + _copied(problem, env) + waits(problem, env, _FAR),
         )
     y_channels, x_channels = (padded(n, _HALF) for n in channels(problem))
     *outer, last = g.kernel
@@ -123,23 +124,18 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
         runs=0,
         weights=problem.w.size,
         variable=0,
-        bytes=detours(problem, env),
+        bytes=detours(problem, env) + waits(problem, env, _FAR),
     )
 
 
 def _copied(problem: ConvProblem, env: Env) -> float:
-    """Returns the bytes of rows that are copied because their channels, of all taps of a row, fill no whole tiles."""
-    if not env.has_tiles:
+    """Returns the bytes of rows that are copied, tap by tap, because their channels fill no whole tiles."""
+    g, summed = problem.geometry, channels(problem)[problem.direction == FPROP]
+    if not env.has_tiles or summed % _TILE_DEPTH == 0:
         return 0.0
-    g = problem.geometry
-    *others, last = filtering.taps(problem) if problem.direction == DGRAD else g.kernel
-    fold = last if g.dilations[-1] == 1 else 1
-    run = fold * channels(problem)[problem.direction == FPROP]
-    if run % _TILE_DEPTH == 0:
-        return 0.0
-    runs = prod(others) * (last // fold) * g.groups
+    taps = prod(filtering.taps(problem) if problem.direction == DGRAD else g.kernel)
     positions = problem.result.size / problem.result.shape[1]
-    return positions * runs * padded(run, _TILE_DEPTH) * dtypes.itemsize("bf16")
+    return positions * taps * g.groups * padded(summed, _TILE_DEPTH) * dtypes.itemsize("bf16")
 
 
 def _filtering_work(problem: ConvProblem, env: Env) -> Counts:

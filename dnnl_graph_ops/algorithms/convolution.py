@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
-from ..cost.model import Counts, channels, detours
+from ..cost.model import Counts, Far, channels, detours
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import Program
@@ -44,7 +44,9 @@ def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
         program.copy(y, problem.y, FROM_CHANNELS_LAST)
 
 
-_COST_FACTORS = CostFactors({DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8))
+_COST_FACTORS = CostFactors(
+    {DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8), Far(1.3, 0.7, True)
+)
 _SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
 
 

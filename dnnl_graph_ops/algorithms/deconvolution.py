@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from ..convolution.nodes import dgrad_pads, fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
-from ..cost.model import Counts, channels, conversions, detours, nbytes, packing, padded
+from ..cost.model import Counts, Far, channels, conversions, detours, nbytes, packing, padded, waits
 from ..ir.env import Env
 from ..onednn import gradients
 from ..program import epilogue as post
@@ -151,14 +151,15 @@ class CostFactors(NamedTuple):
 
     depthwise: by direction, the products that count for one multiplication of a depthwise layer, and the values that
     count for one element. groups: with vectors of 8, the cost factors of groups narrower than a vector, of exactly one
-    vector, and of some vectors and a part of one.
+    vector, and of some vectors and a part of one. far: of layers that are not depthwise.
     """
 
     depthwise: dict[str, tuple[float, float]]
     groups: tuple[float, float, float]
+    far: Far
 
 
-_COST_FACTORS = CostFactors({DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7))
+_COST_FACTORS = CostFactors({DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7), Far(1.3, 1.5))
 _VAST = 512  # taps; with more, the library's convolutions fetch their weights repeatedly
 # at most so many channels the library's backward deconvolutions read without a reorder; cost factor of these layers
 _FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
@@ -200,7 +201,7 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         calls=1 + 2 * surplus,
     )
     if not _has_depthwise_kernel(problem):
-        return counts
+        return counts._replace(bytes=counts.bytes + waits(problem, env, factors.far))
     products, values = factors.depthwise[problem.direction]
     return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
 

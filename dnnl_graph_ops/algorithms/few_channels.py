@@ -10,7 +10,7 @@ from math import prod
 
 from .. import dtypes
 from ..convolution.problem import FPROP, WGRAD, ConvProblem
-from ..cost.model import Counts, packing, padded
+from ..cost.model import Counts, Far, packing, padded, waits
 from ..ir.env import Env
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
@@ -22,6 +22,7 @@ from .views import MULTIPLY, layer_sizes
 
 # a load of a vector of positions takes as long as a product of one, to which a load serves for each channel of y
 _LOAD = 1
+_FAR = Far(0.4, 0.7)
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -79,6 +80,7 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
         runs=added if problem.direction == WGRAD else moved,
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),
+        bytes=waits(problem, env, _FAR),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
-from ..cost.model import Counts, of_kernel
+from ..cost.model import Counts, Far, of_kernel, waits
 from ..ir.env import Env
 from ..once import answered
 from ..program import epilogue as post
@@ -51,6 +51,7 @@ FAST, ERROR, FEWEST = 4, 8, 3
 _AGAIN = 0.25  # cost factor of weights that parts of a layer after the first read again
 _ON_ONE_AXIS = 0.7  # cost factor of transforms in wgrad of 1-D layers
 _UNMET = 4.0  # values that a result of dgrad without taps counts as
+_FAR = Far(0.4, 0.1)
 _BEGUN = 200  # cost, in products, of starting a tap of a group at a position, in the direct algorithm with vectors of 8
 
 
@@ -337,6 +338,7 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
         g = problem.geometry
         met = prod(min(k / s, 1.0) for k, s in zip(g.kernel, g.strides, strict=True))
         counts = counts._replace(values=counts.values + _UNMET * (1 - met) * problem.x.size)
+    counts = counts._replace(bytes=counts.bytes + waits(problem, env, _FAR))
     repeated = {name: count * getattr(counts, name) for name in ("products", "values", "runs")}
     again = counts.weights * _AGAIN * (count - 1)
     return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))

@@ -8,7 +8,7 @@ from math import prod
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..cost.model import Counts, channels, detours, fresh, packing, padded
+from ..cost.model import Counts, Far, channels, detours, fresh, packing, padded, waits
 from ..ir.env import Env
 from ..once import answered
 from ..program.elementwise import fused
@@ -25,6 +25,7 @@ from .views import FROM_CHANNELS_LAST, layer_sizes
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
 _MOST_CACHED = 6 << 20  # elements of columns that stay in the caches
+_FAR, _ROWS_FAR = Far(1.0, 2.0, True), Far(1.2, 2.0)
 _NARROW = 2.0  # cost factor of the library's products of 16 bits with less than half a vector of columns
 _ROWS_ACROSS = 8  # most columns (C * taps) for which an own GEMM of wgrad does not transpose y
 
@@ -203,7 +204,7 @@ def _dgrad_fuses(problem: ConvProblem, env: Env) -> bool:
     return kernels.col2im_takes_epilogue(x.shape[1], list(x.strides)) and expressed(problem, env)
 
 
-def work(problem: ConvProblem, env: Env) -> Counts:
+def work(problem: ConvProblem, env: Env, far: Far = _FAR) -> Counts:
     """Counts the work of one GEMM with the columns of x, and of im2col before or col2im after it."""
     y_channels, x_channels = channels(problem)
     g = problem.geometry
@@ -231,7 +232,7 @@ def work(problem: ConvProblem, env: Env) -> Counts:
         runs=0 if one_tap(problem) else places,
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),
-        bytes=detours(problem, env) + beyond + packed,
+        bytes=detours(problem, env) + beyond + packed + waits(problem, env, far),
         calls=2,
     )
 
@@ -245,7 +246,7 @@ def _rows_work(problem: ConvProblem, env: Env) -> Counts:
     g = problem.geometry
     y_channels, x_channels = channels(problem)
     own = kernels.row_product_work(g.batch * prod(g.y), y_channels, x_channels * prod(g.kernel), env.vectors)
-    return work(problem, env)._replace(products=own.products, variable=own.weights)
+    return work(problem, env, _ROWS_FAR)._replace(products=own.products, variable=own.weights)
 
 
 FAMILY, ROWS_FAMILY = "im2col", "builtin im2col"

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
-from ..cost.model import Counts, channels, conversions, fresh, nbytes, packing, padded
+from ..cost.model import Counts, Far, channels, conversions, fresh, nbytes, packing, padded, waits
 from ..ir.env import Env
 from ..once import answered
 from ..onednn import gradients, workarounds
@@ -31,6 +31,7 @@ from .deconvolution import fill_with_bias, gemm_factor, repeated_bias
 # most pairs of folded result and tap, each a copy of weights; most boxes, each a Convolution
 _MOST_PAIRS = 20000
 _MOST_BOXES = 64
+_FAR = Far(0.0, 0.7)
 _ACROSS = 2.0  # cost factor of copies of a few columns to channels-first planes
 
 
@@ -347,7 +348,8 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
         bytes=2 * nbytes(problem.x) * scattered * across
         + windowed
         + conversions(problem, env)
-        + fresh(problem, env, weights),
+        + fresh(problem, env, weights)
+        + waits(problem, env, _FAR),
         calls=boxes * (1 + moved),
     )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .. import dtypes
 from .._core import kernels
-from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..ir.env import Env
 from ..program.program import View
 from ..runtime import rates
@@ -25,6 +25,11 @@ from . import fits, speeds
 # From FRESH bytes on, each weight that the library packs for a dgrad product takes as long as FRESHLY more bytes of
 # traffic: every call gets memory for the packed weights anew from the system.
 FRESH, FRESHLY = 32 << 20, 19.0
+# Tensors of more than _NEAR bytes leave the second cache level, 1 to 2 MB; _HIDING multiplications in f32 for each byte
+# hide what that takes, and so many times as many in bf16, in tiles or without. Results of more than _BROAD bytes a
+# position, of which the library writes a few channels at a time, take longer by as much, up to _BROADEST times.
+_NEAR, _HIDING, _IN_TILES, _IN_HALVES = 1 << 20, 24, 4, 2
+_BROAD, _BROADEST = 1 << 10, 3.0
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 # the columns of "nanoseconds" in the op table
 BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
@@ -43,6 +48,20 @@ class Counts(NamedTuple):
 
 
 Counting = Callable[[ConvProblem, Env], Counts]
+
+
+class Far(NamedTuple):
+    """Records how long an algorithm waits for memory beyond the second cache level, in bytes of traffic for each byte.
+
+    result: of the result of fprop; gradient: of y and x in wgrad. broad: results of many channels take more. dgrad: of
+    its result; the fitted constants have what most algorithms wait.
+    """
+
+    result: float
+    gradient: float
+    broad: bool = False
+    dgrad: float = 0.0
+
 
 _BYTE, _CALL, _SCAN, _LIBRARY = map(speeds.seconds, ("BYTE", "CALL", "SCAN", "LIBRARY"))
 
@@ -204,6 +223,26 @@ def fresh(problem: ConvProblem, env: Env, weights: float) -> float:
     size = weights * dtypes.itemsize(problem.dtype)
     slow = problem.direction == DGRAD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
     return packing(problem, weights) * FRESHLY if slow else 0.0
+
+
+def waits(problem: ConvProblem, env: Env, far: Far) -> float:
+    """Returns the bytes of traffic that take as long as an algorithm waits for memory beyond the second cache level.
+
+    The fitted constants have what layers wait that multiply more often for each byte.
+    """
+    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
+    gradient, result = problem.direction == WGRAD, problem.result
+    size = item * (problem.y.size + problem.x.size if gradient else result.size)
+    if size <= _NEAR:
+        return 0.0
+    faster = 1 if item == 4 else _IN_TILES if env.has_tiles else _IN_HALVES
+    shown = 1 - problem.macs / (_HIDING * faster * size)
+    if shown <= 0:
+        return 0.0
+    times = {FPROP: far.result, DGRAD: far.dgrad, WGRAD: far.gradient}[problem.direction]
+    if far.broad and not gradient and is_channels_last(result):
+        times *= min(max(item * result.shape[1] / _BROAD, 1.0), _BROADEST)
+    return times * shown * (size - _NEAR)
 
 
 def of_kernel(problem: ConvProblem, env: Env, work: kernels.Work) -> Counts:
