@@ -1,7 +1,7 @@
 """Computes fprop and wgrad of layers of few channels by builtin vector code, in any layout of x and y.
 
 Fprop is an ordinary convolution whose x has at most 4 channels, such as the first one of a network, or whose y has at
-most 4 and x at most 32, such as the last one: there vectors hold neighbouring positions.
+most 4 and x at most 64, such as the last one: there vectors hold neighbouring positions.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .views import MULTIPLY, layer_sizes
 # a load of a vector of positions takes as long as a product of one, to which a load serves for each channel of y
 _LOAD = 1
 _FAR = Far(0.4, 0.7)
+_TURNED = 2  # values that an element counts as, which is moved between channels side by side and planes of channels
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -68,15 +69,17 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     places = g.batch * prod(g.y)
     depth = prod(g.kernel) * g.x_channels
     results = places * padded(g.y_channels, env.lanes)
+    turned = 0
     if problem.direction == FPROP and kernels.few_channels_in_planes(layer_sizes(problem), g.y_channels):
         rows = places // max(g.y[-1], 1)
         results = rows * padded(g.y[-1], env.lanes) * (g.y_channels + _LOAD)
+        turned = sum([view.size for view in (problem.y, problem.x) if view.shape[1] > 1 and view.strides[1] == 1])
     # results that are written to channels-first planes; or the sums of w, to which each row adds
     moved = places * g.y_channels if problem.y.strides[1] != 1 else 0
     added = places // max(g.y[-1], 1) * problem.w.size
     return Counts(
         products=results * depth,
-        values=results + problem.x.size + (moved if problem.direction == WGRAD else 0),
+        values=results + problem.x.size + (moved if problem.direction == WGRAD else _TURNED * turned),
         runs=added if problem.direction == WGRAD else moved,
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),

@@ -18,9 +18,10 @@ namespace dgo {
 namespace {
 
 constexpr const char* kName = "few_channels_product";
-constexpr int64_t kMostChannels = 4, kMostPlanarChannels = 32;
+constexpr int64_t kMostChannels = 4, kMostPlanarChannels = 64;
 constexpr int64_t kMostTaps = 1 << 16;
 constexpr int64_t kPlanes = 8;  // planes of diff_src that are written at once
+constexpr int64_t kLines = 8;   // rows in planes of channels that are computed at once
 
 const FewChannelsCode& code() { return vector_code().few_channels; }
 
@@ -87,7 +88,8 @@ struct FewChannelsKernel : Kernel {
         bias_part = shared.add<float>(panels * panel);
         copy_part = each.add<float>(image.floats());
         result_part = each.add<float>(in_place || direct ? 0 : checked_product(kName, {layout.outputs, panel}));
-        planes_part = each.add<float>(in_planes && !direct ? checked_product(kName, {layout.outputs, p.channels}) : 0);
+        planes_part =
+            each.add<float>(in_planes && !direct ? checked_product(kName, {kLines, layout.outputs, p.channels}) : 0);
     }
 
     // Whether the vector code writes finished results.
@@ -123,6 +125,8 @@ struct FewChannelsKernel : Kernel {
         row.to_step = direct ? to.channel : in_planes ? layout.outputs : in_place ? to.inner : panel;
         row.activation = last;
         row.vast = vast(dst);
+        row.source_line = layout.lines.stride * layout.row_floats;
+        row.to_line = direct ? to.outer[1] : layout.outputs * p.channels;
         parallel_parts(threads, tasks, [&](int64_t begin, int64_t end, int rank) {
             run_part(operands[0], row, operands + (has_bias ? 3 : 2), dst, begin, end, scratch.of(rank));
         });
@@ -141,18 +145,20 @@ struct FewChannelsKernel : Kernel {
                 const int64_t offset = to.offset(block.n, 0, block.plane, block.line + i) + first * to.inner;
                 char* target = dst + offset * item;
                 row.source = copy + i * layout.lines.stride * layout.row_floats;
-                if (in_planes) {
+                if (in_planes && i % kLines == 0) {
+                    row.lines = std::min(kLines, block.rows - i);
                     row.to = direct ? target : reinterpret_cast<char*>(planes);
                     code().planes(row);
                 }
                 if (direct) continue;
+                const float* const of_row = planes + i % kLines * row.to_line;
                 if (in_place) {
                     row.to = target;
-                    compute(row, planes, to.inner);
+                    compute(row, of_row, to.inner);
                     finish(epilogue_operands, reinterpret_cast<float*>(target), to.inner, offset, row.count, 0,
                            p.channels);
                 } else {
-                    run_apart(row, planes, result, epilogue_operands, offset, target);
+                    run_apart(row, of_row, result, epilogue_operands, offset, target);
                 }
             }
         });

@@ -28,6 +28,8 @@ struct FewChannelsRow {
     int64_t to_step;  // elements from one position to the next
     FusedActivation activation;
     bool vast;        // f32 written past the caches, from an address and with a step that are whole vectors
+    // rows under each other, in planes of channels; floats from one to the next
+    int64_t lines, source_line, to_line;
 };
 
 // A row's term in the gradient of the weights: sums[step.weights + m] += the sum over positions q of

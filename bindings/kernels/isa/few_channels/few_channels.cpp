@@ -151,22 +151,26 @@ constexpr int kMostVectors[] = {0, 8, kLanes == 16 ? 8 : 5, kLanes == 16 ? 6 : 3
 // Sums that have to be under way for the multipliers to be busy.
 constexpr int kBusySums = 8;
 
-// Adds a step to sums of channels (rows) and vectors of positions.
+// Adds a step to sums of channels (rows) and vectors of positions, whose sources are `apart`.
 template <int kChannels, int kVectors, int kRows>
-DGO_INLINE void add_step(Lanes (&sum)[kRows][kVectors], int first, const float* at, const float* weights) {
+DGO_INLINE void add_step(Lanes (&sum)[kRows][kVectors], int first, const float* at, int64_t apart,
+                         const float* weights) {
     Lanes weight[kChannels];
 #pragma GCC unroll 4
     for (int m = 0; m < kChannels; ++m) weight[m] = broadcast(weights[m]);
 #pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
-        const Lanes values = *reinterpret_cast<const LanesAt*>(at + j * kLanes);
+        const Lanes values = *reinterpret_cast<const LanesAt*>(at + j * apart);
 #pragma GCC unroll 4
         for (int m = 0; m < kChannels; ++m) multiply_add(sum[first + m][j], weight[m], values);
     }
 }
 
-template <int kChannels, int kVectors>
+// Computes neighbouring positions of a row; or kLines: the first vectors of rows under each other, of which each has
+// `positions`.
+template <int kChannels, int kVectors, bool kLines = false>
 __attribute__((noinline)) void run_planes_tile(const FewChannelsRow& row, int64_t position, int64_t positions) {
+    const int64_t apart = kLines ? row.source_line : kLanes, to_apart = kLines ? row.to_line : kLanes;
     // few vectors: several steps have sums of their own
     constexpr int kSums = kChannels * kVectors, kTogether = 2 * kSums > kBusySums ? 1 : kBusySums / kSums;
     constexpr int kRows = kTogether * kChannels;
@@ -182,11 +186,11 @@ __attribute__((noinline)) void run_planes_tile(const FewChannelsRow& row, int64_
     for (; end - step >= kTogether; step += kTogether) {
 #pragma GCC unroll 8
         for (int s = 0; s < kTogether; ++s) {
-            add_step<kChannels>(sum, s * kChannels, source + step[s].source, weights + step[s].weights);
+            add_step<kChannels>(sum, s * kChannels, source + step[s].source, apart, weights + step[s].weights);
         }
     }
     if constexpr (kTogether > 1) {
-        for (; step != end; ++step) add_step<kChannels>(sum, 0, source + step->source, weights + step->weights);
+        for (; step != end; ++step) add_step<kChannels>(sum, 0, source + step->source, apart, weights + step->weights);
     }
     Lanes tile[kChannels][kVectors];
 #pragma GCC unroll 4
@@ -200,16 +204,12 @@ __attribute__((noinline)) void run_planes_tile(const FewChannelsRow& row, int64_
     }
     activate_tile(row.activation, tile);
     float* to = reinterpret_cast<float*>(row.to) + position;
-    const int64_t rest = positions - (kVectors - 1) * kLanes;
+    const int64_t rest = kLines ? positions : positions - (kVectors - 1) * kLanes;
 #pragma GCC unroll 4
     for (int m = 0; m < kChannels; ++m, to += row.to_step) {
 #pragma GCC unroll 8
-        for (int j = 0; j < kVectors - 1; ++j) *reinterpret_cast<LanesAt*>(to + j * kLanes) = tile[m][j];
-        float* const last = to + (kVectors - 1) * kLanes;
-        if (rest < kLanes) {
-            store_part(last, tile[m][kVectors - 1], rest);
-        } else {
-            *reinterpret_cast<LanesAt*>(last) = tile[m][kVectors - 1];
+        for (int j = 0; j < kVectors; ++j) {
+            store_some(to + j * to_apart, tile[m][j], kLines || j + 1 == kVectors ? rest : kLanes);
         }
     }
 }
@@ -225,11 +225,22 @@ DGO_INLINE void run_planes_vectors(const FewChannelsRow& row, int64_t vectors, i
 }
 
 template <int kChannels>
-void run_planes(const FewChannelsRow& row) {
+void run_planes(FewChannelsRow row) {
+    // rows of one vector: several share the fetching of weights
+    constexpr int kTogether = kMostVectors[kChannels];
+    for (; row.count <= kLanes && row.lines >= kTogether; row.lines -= kTogether) {
+        run_planes_tile<kChannels, kTogether, true>(row, 0, row.count);
+        row.source += kTogether * row.source_line;
+        row.to += kTogether * row.to_line * int64_t{sizeof(float)};
+    }
     const int64_t vectors = ceil_div(row.count, kLanes), tiles = ceil_div(vectors, kMostVectors[kChannels]);
-    for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t begin = vectors * t / tiles, end = vectors * (t + 1) / tiles, first = begin * kLanes;
-        run_planes_vectors<kChannels>(row, end - begin, first, smaller(end * kLanes, row.count) - first);
+    for (; row.lines > 0; --row.lines) {
+        for (int64_t t = 0; t < tiles; ++t) {
+            const int64_t begin = vectors * t / tiles, end = vectors * (t + 1) / tiles, first = begin * kLanes;
+            run_planes_vectors<kChannels>(row, end - begin, first, smaller(end * kLanes, row.count) - first);
+        }
+        row.source += row.source_line;
+        row.to += row.to_line * int64_t{sizeof(float)};
     }
 }
 
