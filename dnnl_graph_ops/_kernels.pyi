@@ -339,8 +339,8 @@ def depthwise_packing(problem: DepthwiseProblem, dgrad: bool) -> tuple[Kernel, i
 
 def depthwise_wgrad(problem: DepthwiseProblem) -> Kernel:
     """run(src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)): diff_weights[c, k] =
-    the sum over n and positions of src * diff_dst, with the same bits for any number of threads. The problem
-    has no groups.
+    the sum over n and positions of src * diff_dst, with the same bits for any number of threads. Groups: see
+    `gathers_groups`.
     """
 
 def elementwise(
@@ -489,7 +489,7 @@ def gather_elements(problem: IndexProblem) -> Kernel:
     j], or the row data[o, *indices[i]].
     """
 
-def gathers_groups(channels: int, width: int) -> bool:
+def gathers_groups(channels: int, width: int, wgrad: bool = False) -> bool:
     """Returns whether this CPU has kernels for groups of `width` of `channels` channels."""
 
 def grid_sample(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
-from ..cost.model import Counts, Far, channels, detours
+from ..cost.model import Counts, Far, channels, detours, padded
 from ..ir.env import Env
 from ..program import epilogue as post
 from ..program.program import Program
 from .algorithm import Algorithm, W, Y, always, by_library
-from .deconvolution import CostFactors, append_gradient, attributes, literal, trimmed
+from .deconvolution import CostFactors, append_gradient, attributes, has_depthwise_kernel, literal, trimmed
 from .flipped import flipped
 from .views import FROM_CHANNELS_LAST, as_channels_last, merged_weights, result_view
 
@@ -45,18 +46,28 @@ def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
 
 
 _COST_FACTORS = CostFactors(
-    {DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8), Far(1.3, 0.7, True)
+    {DGRAD: (2.0, 6.7), FPROP: (2.0, 6.7), WGRAD: (5.0, 3.0)}, (7.0, 1.9, 1.8), (4.5, 2.0), Far(1.3, 0.7, True)
 )
 _SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
-    """Counts the work of a Convolution op that reads x; more where x has one channel per group."""
+    """Counts the work of a Convolution op that reads x; more where groups are narrow."""
     counts = literal(problem, env, _COST_FACTORS)
     g = problem.geometry
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
     shallow = problem.direction == FPROP and channels(problem)[1] == 1 and not wide
-    return counts._replace(products=counts.products * (_SHALLOW if shallow else 1.0))
+    return counts._replace(
+        products=counts.products * (_SHALLOW if shallow else 1.0), weights=counts.weights * _blocked(problem, env)
+    )
+
+
+def _blocked(problem: ConvProblem, env: Env) -> float:
+    """Returns how many weights the library writes for one of a gradient: of groups, blocks of vectors, then copied."""
+    grouped = problem.direction == WGRAD and problem.geometry.groups > 1 and env.lanes > 8
+    if not grouped or has_depthwise_kernel(problem):
+        return 1.0
+    return min(prod(padded(n, env.lanes) / max(n, 1) for n in channels(problem)), env.lanes)
 
 
 def _aside_work(problem: ConvProblem, env: Env) -> Counts:

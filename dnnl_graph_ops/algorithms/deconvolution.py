@@ -151,15 +151,19 @@ class CostFactors(NamedTuple):
 
     depthwise: by direction, the products that count for one multiplication of a depthwise layer, and the values that
     count for one element. groups: with vectors of 8, the cost factors of groups narrower than a vector, of exactly one
-    vector, and of some vectors and a part of one. far: of layers that are not depthwise.
+    vector, and of some vectors and a part of one. tiles: with tiles, those of fprop in bf16 with groups narrower than a
+    vector of 16, and of exactly one. far: of layers that are not depthwise.
     """
 
     depthwise: dict[str, tuple[float, float]]
     groups: tuple[float, float, float]
+    tiles: tuple[float, float]
     far: Far
 
 
-_COST_FACTORS = CostFactors({DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7), Far(1.3, 1.5))
+_COST_FACTORS = CostFactors(
+    {DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7), (3.3, 1.4), Far(1.3, 1.5)
+)
 _VAST = 512  # taps; with more, the library's convolutions fetch their weights repeatedly
 # at most so many channels the library's backward deconvolutions read without a reorder; cost factor of these layers
 _FEW_CHANNELS, _AS_THEY_LIE = 4, 0.4
@@ -168,6 +172,7 @@ _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are cou
 # with vectors of 16 and no tiles, the cost factors of dgrad with groups of whole halves of a vector: most, and those in
 # f32 of whole vectors with strides
 _WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
+_STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups and strides
 _UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
 # bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
 _COPIED, _LINE = {4: 5.0, 2: 2.5}, 64
@@ -200,7 +205,7 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         + _strided(problem, env),
         calls=1 + 2 * surplus,
     )
-    if not _has_depthwise_kernel(problem):
+    if not has_depthwise_kernel(problem):
         return counts._replace(bytes=counts.bytes + waits(problem, env, factors.far))
     products, values = factors.depthwise[problem.direction]
     return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
@@ -221,9 +226,14 @@ def _strided(problem: ConvProblem, env: Env) -> float:
 def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> float:
     """Returns the cost factor of a layer for the width of its groups; see `CostFactors.groups`."""
     width, (below, single, parts) = max(channels(problem)), factors.groups
-    if problem.geometry.groups == 1 or problem.direction == WGRAD:
+    if problem.geometry.groups == 1:
         return 1.0
+    in_bf16_tiles = env.has_tiles and env.compute_dtype(problem.dtype) == "bf16"
+    if problem.direction == WGRAD:
+        return _STRIDED_GRADIENT if in_bf16_tiles and max(problem.geometry.strides) > 1 else 1.0
     if env.lanes > 8:
+        if in_bf16_tiles and problem.direction == FPROP and width <= env.lanes:
+            return factors.tiles[width == env.lanes]
         if problem.direction == FPROP or width % 8 or env.has_tiles:
             return 1.0
         strided = max(problem.geometry.strides) > 1 and width % env.lanes == 0
@@ -259,7 +269,7 @@ def gemm_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) 
     return gradients.BY_GEMM_FOR_TILES if tiles else gradients.BY_GEMM
 
 
-def _has_depthwise_kernel(problem: ConvProblem) -> bool:
+def has_depthwise_kernel(problem: ConvProblem) -> bool:
     """Whether the library has vector code for a depthwise layer: 2-D, no dilation, few taps in wgrad."""
     g = problem.geometry
     most = _DEPTHWISE_GRADIENT if problem.direction == WGRAD else max(g.kernel)

@@ -17,7 +17,7 @@ from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View
 from ..symbolic import kernels
-from .algorithm import NOTHING, Algorithm, expressed, without_post_ops
+from .algorithm import NOTHING, Algorithm, always, expressed, without_post_ops
 from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 
 # largest stride: kernels keep a list of taps for each phase of x, of which many take more memory than a plane of x
@@ -25,6 +25,8 @@ MOST_PHASES = 1 << 16
 _MOST_TIMES = 4  # most channels of y of a group that has one channel of x
 _WIDEST = 16  # most channels of a group; wider groups are left to other algorithms
 _PERMUTED = 1.3  # cost factor of groups narrower than a vector
+# cost factors of wgrad by width, against the direct algorithm's products: tiles of narrow groups have few sums
+_GRADIENT, _NARROW_GRADIENTS = 2.5, {2: 6.0, 4: 3.0}
 # with vectors of 16 and no tiles: cost factors of groups where strides leave each source to few results, and results
 # of a row, of each phase, that fill a register tile; of fewer, each costs up to _SHORTEST times as much
 _STRIDED = {FPROP: 2.0, DGRAD: 1.4}
@@ -119,7 +121,7 @@ def _groups_apply(problem: ConvProblem, env: Env) -> bool:
     alike = g.y_channels == g.x_channels and g.y_channels > g.groups > 1
     width = g.y_channels // g.groups
     fits = width <= _WIDEST and max(g.strides) <= MOST_PHASES
-    return alike and fits and kernels.gathers_groups(g.y_channels, width)
+    return alike and fits and kernels.gathers_groups(g.y_channels, width, problem.direction == WGRAD)
 
 
 def _groups_fuse(problem: ConvProblem, env: Env) -> bool:
@@ -128,7 +130,11 @@ def _groups_fuse(problem: ConvProblem, env: Env) -> bool:
 
 
 def _build_groups(program: Program, problem: ConvProblem, env: Env) -> None:
-    """Appends the steps of dgrad or fprop, on channels-last copies of activations that have other layouts."""
+    """Appends the steps of a layer of groups, on channels-last copies of activations that have other layouts."""
+    if problem.direction == WGRAD:
+        y, x = (as_channels_last(program, view) for view in (problem.y, problem.x))
+        _build(program, problem.with_views(y=y, x=x), env)
+        return
     source, result = as_channels_last(program, problem.read[0]), problem.result
     target = result_view(program, result)
     _gather(program, problem, source, target)
@@ -141,7 +147,9 @@ def _groups_work(problem: ConvProblem, env: Env) -> Counts:
     width = problem.geometry.y_channels // problem.geometry.groups
     # groups narrower than a vector leave lanes unused, and their sources must be permuted
     waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
-    if env.lanes > 8 and not env.has_tiles:
+    if problem.direction == WGRAD:
+        waste = _NARROW_GRADIENTS.get(width, _GRADIENT)
+    elif env.lanes > 8 and not env.has_tiles:
         g = problem.geometry
         row = g.y[-1] if problem.direction == FPROP else -(-g.x[-1] // g.strides[-1])
         waste *= min(max(_ROW / max(row, 1), 1.0), _SHORTEST)
@@ -176,4 +184,6 @@ ALGORITHMS = (
         )
         for direction in (DGRAD, FPROP)
     ),
+    # sums of products as the direct algorithm's
+    Algorithm("builtin grouped", WGRAD, "direct", _groups_apply, _groups_work, _build_groups, NOTHING, converts=always),
 )  # fmt: skip

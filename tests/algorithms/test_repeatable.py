@@ -36,7 +36,7 @@ _ANY_DATA = frozenset({"builtin direct", *FILTERING, "builtin depthwise", "built
 STEADY = {
     DGRAD: _ANY_DATA | {"builtin col2im"},
     FPROP: _ANY_DATA | {"flipped builtin col2im", "builtin few-channel", "builtin depthwise, multiplied"},
-    WGRAD: frozenset({"builtin depthwise"}),
+    WGRAD: frozenset({"builtin depthwise", "builtin grouped"}),
 }
 # and builtin code that splits its sums by threads, or by how many rows there are
 SPLIT = {

@@ -84,6 +84,34 @@ def test_random_layers(seed, width, dtype):
         check(layer, dtype, forward, rng)
 
 
+def check_gradient(layer, dtype, rng):
+    src, dst = (layer.array(rng, name, dtype) for name in ("src", "dst"))
+    expected = np.zeros(layer.shapes["weights"])
+    for tap, at, to in layer.taps():
+        groups = layer.n, layer.c // layer.width, layer.width, -1
+        met = [double(array)[places].reshape(groups) for array, places in ((src, at), (dst, to))]
+        expected[(..., *tap)] = np.einsum("ngip,ngop->gio", *met)
+    shape, strides = layer.shapes["weights"], layer.layouts["weights"]
+    memory = blank(span(shape, strides), dtype)
+    result = view(memory, shape, strides)
+    kernels.depthwise_wgrad(layer.problem(dtype)).run(src, dst, result)
+    assert_written(result, expected, dtype)
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("width", (2, 4, 8, 16, 32))
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_gradients(seed, width, dtype):
+    for case in range(8):
+        rng = np.random.default_rng([seed, width, case])
+        layer = Groups(rng, int(rng.integers(1, 4)), width)
+        if not kernels.gathers_groups(layer.c, width, True):
+            assert width not in (2, 4, 32)
+            continue
+        print(f"seed {seed} width {width} {dtype} case {case}: {vars(layer)}")
+        check_gradient(layer, dtype, rng)
+
+
 def test_narrow_layers(seed):
     """Fewer channels than the widest vector has lanes."""
     for width in (2, 3, 4):
@@ -109,8 +137,9 @@ def test_groups_without_a_kernel():
         layer = kernels.LayerSizes(1, 16, (4,), (4,), (1,), (1,), (0,), (1,))
         problem = kernels.DepthwiseProblem(layer, code("f32"), (64, 4, 1), (4, 2, 1, 1), (64, 1, 16), 2)
         kernels.depthwise_dgrad(problem)
-    with pytest.raises(errors.InvalidArgumentError, match="no gradient of groups"):
-        problem = kernels.DepthwiseProblem(layer, code("f32"), (64, 1, 16), (4, 2, 1, 1), (64, 1, 16), 2)
+    with pytest.raises(errors.InvalidArgumentError, match="no gradient of groups of 3 channels"):
+        layer = kernels.LayerSizes(1, 18, (4,), (4,), (1,), (1,), (0,), (1,))
+        problem = kernels.DepthwiseProblem(layer, code("f32"), (72, 1, 18), (9, 3, 1, 1), (72, 1, 18), 3)
         kernels.depthwise_wgrad(problem)
 
 

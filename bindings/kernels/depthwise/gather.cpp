@@ -63,7 +63,7 @@ struct GatherKernel : Kernel {
     PackedWeights packed;
     std::vector<PhaseTaps> phases;
     ChannelTasks channel_tasks;  // for few threads
-    StridedCopy weights_copy;
+    std::shared_ptr<Kernel> weights_copy;
     StridedCopy bias_copy;
     double work;  // the work of a run, in units of threads_for
     // scratch of a run: arrays that all threads read, and the memory of each thread
@@ -86,7 +86,7 @@ struct GatherKernel : Kernel {
           store(type, to.inner, axes.inner.phases), load_block(type, from), store_block(type, to),
           packed(p, path, dgrad), phases(taps_of_phases(p, axes.inner, path, packed)),
           channel_tasks(p, path, phases, widest.sources),
-          weights_copy(packed.shape, p.dtype, p.weights_strides, kF32, packed.strides),
+          weights_copy(ready ? nullptr : packed.packing(p.dtype, p.weights_strides)),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
         name = kernel_name;
         by = depthwise_name(dgrad ? "dgrad" : "fprop", path);
@@ -151,8 +151,10 @@ struct GatherKernel : Kernel {
         const Scratch scratch(shared, each, threads);
         const auto* weights = reinterpret_cast<const float*>(operands[1]);
         if (!ready) {
-            weights_copy.run(operands[1], reinterpret_cast<char*>(weights_part.in(scratch.shared())));
-            weights = weights_part.in(scratch.shared());
+            float* const to = weights_part.in(scratch.shared());
+            char* const copied[] = {operands[1], reinterpret_cast<char*>(to)};
+            weights_copy->run(copied);
+            weights = to;
         }
         float* bias = nullptr;
         if (integers) {
@@ -298,10 +300,13 @@ struct GatherKernel : Kernel {
         std::vector<const char*> rows;
         const int64_t head = integers ? 0 : parts.head(src, from, item_size(p.dtype));
         for (int64_t task = begin; task < end; ++task) {
-            const int64_t row = task % to.rows(), block = task / to.rows();
-            const int64_t image = block / parts.number, number = static_cast<int64_t>(sections.size());
+            // weights of groups are read again for each row, which takes less time than rows that are no longer near
+            const int64_t blocks = parts.number, rows_of_block = p.width > 1 ? 1 : to.rows();
+            const int64_t block = task / rows_of_block % blocks;
+            const int64_t row = p.width > 1 ? task / blocks % to.rows() : task % to.rows();
+            const int64_t image = task / (blocks * to.rows()), number = static_cast<int64_t>(sections.size());
             const RowSection& section = sections[static_cast<size_t>(image % number)];
-            const ChannelTasks::Part part = parts.at(block % parts.number, head);
+            const ChannelTasks::Part part = parts.at(block, head);
             const int64_t n = image / number, first = part.first;
             axes.taps_of_row(row, row_list);
             rows.clear();
@@ -492,8 +497,7 @@ std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const Dept
     check_depthwise("depthwise_packing", problem);
     float_type(problem.dtype);
     const PackedWeights packed(problem, choose_path(problem), dgrad);
-    return {make_copy(packed.shape, problem.dtype, problem.weights_strides, kF32, packed.strides), packed.floats,
-            packed.shape, packed.strides};
+    return {packed.packing(problem.dtype, problem.weights_strides), packed.floats, packed.shape, packed.strides};
 }
 
 }  // namespace

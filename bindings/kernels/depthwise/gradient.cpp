@@ -124,14 +124,15 @@ struct GradientKernel : Kernel {
     // Parameters that all rows share; steps count elements.
     struct ChannelRows {
         int type;  // float_index
-        int64_t channels, head, src_step, diff_step;
+        int64_t channels, first, head, src_step, diff_step;
         float* sums;
     };
     void sum_rows(const std::vector<ChannelRow>& list, const ChannelRows& rows, char* memory) const {
         const TapAxis& inner = axes.inner;
         const PhaseTaps& plan = phases[0];
         const int64_t size = rows.type == float_index(ElementType::f32) ? 4 : 2;
-        const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * packed.channels : 0;
+        const int64_t position = p.width * packed.channels;
+        const int64_t tap_step = plan.taps.size() > 1 ? (plan.taps[1].k - plan.taps[0].k) * position : 0;
         GradientRow* const gradient_rows = gradient_rows_part.in(memory);
         for (int64_t turn = 0; turn < plan.classes; ++turn) {
             int64_t first_tap = 0;
@@ -150,7 +151,7 @@ struct GradientKernel : Kernel {
                         for (int64_t s = 0; s < plan.counts[part]; ++s) {
                             const Tap& tap = plan.taps[static_cast<size_t>(first_tap + s * plan.sizes[part])];
                             const int64_t source = begin * inner.advance + tap.base;
-                            float* sums = rows.sums + (static_cast<int64_t>(i) * row_taps + tap.k) * packed.channels;
+                            float* sums = rows.sums + (static_cast<int64_t>(i) * row_taps + tap.k) * position;
                             *segment++ = diff_row == nullptr
                                              ? GradientSegment{nullptr, sums, 0, 0}
                                              : GradientSegment{diff_row + source * rows.diff_step * size, sums,
@@ -161,9 +162,10 @@ struct GradientKernel : Kernel {
                 }
                 first_tap += plan.counts[part] * plan.sizes[part];
                 if (number == 0 || count == 0) continue;
-                code.channels_gradient[rows.type]({rows.channels, rows.head, plan.advance, plan.sizes[part],
-                                                   plan.classes * rows.src_step, plan.unit * rows.diff_step, tap_step,
-                                                   gradient_rows, count, number});
+                code.channels_gradient[rows.type]({rows.channels, rows.head, p.width, rows.first, p.c - rows.first,
+                                                   plan.advance, plan.sizes[part], plan.classes * rows.src_step,
+                                                   plan.unit * rows.diff_step, tap_step, packed.channels, gradient_rows,
+                                                   count, number});
             }
         }
     }
@@ -171,10 +173,10 @@ struct GradientKernel : Kernel {
     void sum_channels(const char* src_data, const char* diff_data, int64_t part, const ChannelTasks::Part& channels,
                       float* sums, char* memory) const {
         const int64_t size = item_size(p.dtype), first = channels.first;
-        for (int64_t tap = 0; tap < taps; ++tap) {
+        for (int64_t tap = 0; tap < taps * p.width; ++tap) {
             std::fill_n(sums + tap * packed.channels + first, channels.channels, 0.0f);
         }
-        const ChannelRows rows{float_index(type), channels.channels, channels.head,
+        const ChannelRows rows{float_index(type), channels.channels, first,       channels.head,
                                src.inner,         diff.inner,        sums + first};
         std::vector<RowTap> row_list;
         std::vector<ChannelRow> list;
@@ -232,7 +234,7 @@ struct GradientKernel : Kernel {
             list[0].section = &section;
             list[0].src = reinterpret_cast<const char*>(src_copy - section.begin * block.lanes);
             sum_rows(list,
-                     {float_index(ElementType::f32), block.lanes, 0, block.lanes, block.lanes, sums + block.first},
+                     {float_index(ElementType::f32), block.lanes, 0, 0, block.lanes, block.lanes, sums + block.first},
                      memory);
         }
     }
@@ -290,7 +292,11 @@ struct GradientKernel : Kernel {
 std::shared_ptr<Kernel> make_gradient(const DepthwiseProblem& problem) {
     check_depthwise("depthwise_wgrad", problem);
     float_type(problem.dtype);
-    if (problem.width > 1) fail(ErrorKind::invalid_argument, "depthwise_wgrad: there is no gradient of groups");
+    if (problem.width > 1 && !gradient_of_groups(problem.c, problem.width)) {
+        fail(ErrorKind::invalid_argument, "depthwise_wgrad: there is no gradient of groups of " +
+                                              std::to_string(problem.width) +
+                                              " channels; a power of two or whole vectors are needed");
+    }
     return std::make_shared<GradientKernel>(problem);
 }
 
@@ -299,6 +305,6 @@ std::shared_ptr<Kernel> make_gradient(const DepthwiseProblem& problem) {
 const Declaration kDepthwiseGradient{"depthwise_wgrad(problem)", make_gradient,
                                      "src (n, c, src_spatial), diff_dst (n, c, dst_spatial), diff_weights (c, kernel)",
                                      "diff_weights[c, k] = the sum over n and positions of src * diff_dst, with the "
-                                     "same bits for any number of threads. The problem has no groups."};
+                                     "same bits for any number of threads. Groups: see `gathers_groups`."};
 
 }  // namespace dgo

@@ -8,12 +8,19 @@
 namespace dgo {
 namespace {
 
-bool gathers_groups(int64_t channels, int64_t width) {
-    const DepthwiseCode& code = vector_code().depthwise;
-    const int64_t vector = channels >= code.lanes ? code.lanes : code.min_channels;
-    return width > 0 && (width <= vector || width % vector == 0) && channels >= vector && channels % width == 0;
+// Whether a vector has several groups of a power of two channels.
+bool in_powers(int64_t width) {
+    return width > 1 && width < vector_code().depthwise.lanes && (width & (width - 1)) == 0;
 }
 
+bool gathers_groups(int64_t channels, int64_t width, bool wgrad) {
+    const DepthwiseCode& code = vector_code().depthwise;
+    const int64_t vector = channels >= code.lanes ? code.lanes : code.min_channels;
+    const bool fits = wgrad ? in_powers(width) || width % code.lanes == 0 : width <= vector || width % vector == 0;
+    return width > 0 && fits && channels >= vector && channels % width == 0;
+}
+
+constexpr int64_t kLineFloats = 16;        // floats of a line of memory
 constexpr int64_t kLeastOfClass = 4;       // outputs: fewer fill no tile
 constexpr int64_t kNearBytes = 32 * 1024;  // bytes of sources or weights that are read repeatedly
 constexpr int64_t kManyRows = 4;  // kernel rows from which sources are kept near
@@ -21,6 +28,8 @@ constexpr int64_t kVast = 64;              // readings of a source
 constexpr int64_t kWorthAligning = 4;  // vectors from which one more costs little
 
 }  // namespace
+
+bool gradient_of_groups(int64_t channels, int64_t width) { return gathers_groups(channels, width, true); }
 
 double work_of(const DepthwiseProblem& p) {
     const auto images = static_cast<double>(p.n * p.c), sources = static_cast<double>(product(p.src_spatial));
@@ -39,7 +48,7 @@ void check_depthwise(const std::string& what, const DepthwiseProblem& p) {
     if (grouped) {
         weights.insert(weights.end(), {p.width, p.width});
         const bool last = p.src_strides[1] == 1 && p.dst_strides[1] == 1;
-        if (!last || !gathers_groups(p.c, p.width)) {
+        if (!last || !gathers_groups(p.c, p.width, false)) {
             fail(ErrorKind::invalid_argument, what + ": groups of " + std::to_string(p.width) + " of " +
                                                   std::to_string(p.c) +
                                                   " channels have no kernel for this layout; channels last and groups "
@@ -80,13 +89,13 @@ int64_t near_channels(int64_t rows, int64_t width, int64_t item_size) {
 }
 
 // Returns the channels of a block: short rows are not worth a task for few channels; many rows of many channels do not
-// stay in the nearest cache.
+// stay in the nearest cache. Blocks are whole vectors.
 int64_t block_size(const DepthwiseProblem& p) {
     const int64_t width = std::max(p.src_spatial.back(), p.dst_spatial.back()), rows = readings(p, p.kernel.size() - 1);
     const int64_t size = ChannelBlock::size_for(width);
     if (rows < kManyRows) return size;
-    const int64_t near = near_channels(rows, width, 4);
-    return std::min(size, std::max(near / ChannelBlock::kLeast, int64_t{1}) * ChannelBlock::kLeast);
+    const int64_t near = near_channels(rows, width, 4), lanes = vector_code().depthwise.lanes;
+    return std::min(size, std::max((near + lanes / 2) / lanes, int64_t{1}) * lanes);
 }
 
 }  // namespace
@@ -100,12 +109,14 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool dgrad)
     // where channels lie one after another, weights lie alike for all sizes
     : block(path == Path::channels ? ChannelBlock::kLeast : block_size(p)),
       vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
-      channels(ChannelBlock::number(p.c, block) * block), all(p.c) {
+      channels(ChannelBlock::number(p.c, block) * block), all(p.c), source(dgrad ? 1 : 2),
+      turned(in_powers(p.width) && p.width > 2) {
     const bool grouped = p.width > 1;
-    // the last vector may begin at any group
-    if (grouped)
-        channels =
-            checked_product("depthwise weights", {ceil_div(p.c, ChannelBlock::kLeast) + 1, ChannelBlock::kLeast});
+    if (grouped) {
+        // the last vector may begin at any group; an odd number of lines of memory lies in all sets of a cache
+        const int64_t lines = ceil_div(p.c + ChannelBlock::kLeast, kLineFloats) | 1;
+        channels = checked_product("depthwise weights", {lines, kLineFloats});
+    }
     const int64_t position = checked_product("depthwise weights", {channels, p.width});
     floats = checked_product("depthwise weights", {product(p.kernel), position});
     shape = {p.c / p.width};
@@ -121,6 +132,23 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool dgrad)
         strides.insert(strides.begin() + at, step);
         step *= p.kernel[axis];
     }
+}
+
+std::shared_ptr<Kernel> PackedWeights::packing(int dtype, const Dims& weights_strides) const {
+    std::vector<CopyItem> items;
+    if (!turned) {
+        items.emplace_back(shape, 0, weights_strides, 0, strides);
+        return make_copy_list(items, dtype, kF32, 0);
+    }
+    Dims one = shape;
+    one[1] = one[2] = 1;
+    for (int64_t r = 0; r < shape[1]; ++r) {
+        for (int64_t s = 0; s < shape[1]; ++s) {
+            const int64_t from = s * weights_strides[source] + (s ^ r) * weights_strides[3 - source];
+            items.emplace_back(one, from, weights_strides, r * channels + s, strides);
+        }
+    }
+    return make_copy_list(items, dtype, kF32, 0);
 }
 
 PhaseTaps::PhaseTaps(const TapAxis& axis, int64_t phase, int64_t most_taps)
@@ -201,7 +229,7 @@ const Declaration kDepthwise[] = {
      "A layer with a kernel for each channel, or groups of `width` channels in and out, and 1 to 3 spatial axes. "
      "Strides count elements: n, c, spatial for src and dst; c, kernel for the weights, or group, in channel, out "
      "channel, kernel. Sums are f32."},
-    {"gathers_groups(channels, width)", gathers_groups,
+    {"gathers_groups(channels, width, wgrad=False)", gathers_groups,
      "Returns whether this CPU has kernels for groups of `width` of `channels` channels."},
 };
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/copy/copy.hpp"
+#include "kernels/copy/copy_list.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/layer.hpp"
 #include "kernels/row_movers.hpp"
@@ -29,6 +29,9 @@ struct DepthwiseProblem : LayerSizes {
 // Checks the sizes, as check_layer does, and the strides.
 void check_depthwise(const std::string& what, const DepthwiseProblem& problem);
 
+// Whether depthwise_wgrad computes groups of `width` of `channels` channels.
+bool gradient_of_groups(int64_t channels, int64_t width);
+
 // Returns the work of a run, in units of threads_for: bytes of src and dst, or multiplications.
 double work_of(const DepthwiseProblem& problem);
 
@@ -47,7 +50,7 @@ Path choose_path(const DepthwiseProblem& problem);
 std::string depthwise_name(const char* direction, Path path);
 
 // The packed weights, f32: kernel by source channels of a group by channels, padded to whole blocks, or channels by
-// kernel.
+// kernel. Turned: kernel by r by source channels, a weight to the result channel s ^ r of the group of source channel s.
 struct PackedWeights {
     Dims shape, strides;  // in the order of the problem's weights
     int64_t block;             // channels of a full block
@@ -57,9 +60,13 @@ struct PackedWeights {
     PackedWeights(const DepthwiseProblem& problem, Path path, bool dgrad = true);
     int64_t blocks() const { return ChannelBlock::number(all, block); }
     ChannelBlock block_at(int64_t index) const { return ChannelBlock::at(index, all, block, vector); }
+    // Returns the kernel that copies weights, of the problem's strides, to packed ones.
+    std::shared_ptr<Kernel> packing(int dtype, const Dims& weights_strides) const;
 
 private:
     int64_t all;
+    size_t source;  // the axis of source channels of a group
+    bool turned;    // several groups of 4 or 8 channels in a vector
 };
 
 // The taps of one phase on the innermost axis: segments of equally many neighbours, or single taps.

@@ -74,12 +74,14 @@ struct GradientRow {
     const GradientSegment* segments;
 };
 
-// sums[tap][channel] += the sum over rows and positions q < count of src[q] * diff[unit q * advance + tap].
+// sums[tap][channel] += the sum over rows and positions q < count of src[q] * diff[unit q * advance + tap]. Of groups:
+// sums[tap][channel of src][channel of diff], of each channel of src those of the channels of its group.
 struct ChannelsGradient {
     int64_t channels;
     int64_t head;  // channels before the first one that is aligned
+    int64_t width, first, readable;  // as in GatherRun
     int64_t advance, taps;
-    int64_t src_step, unit, sums_step;  // elements; of the sums: from tap to tap
+    int64_t src_step, unit, sums_step, channel_step;  // elements; of the sums: from tap to tap, from channel to channel
     const GradientRow* rows;
     int64_t row_count, number;
 };

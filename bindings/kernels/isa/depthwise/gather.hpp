@@ -5,6 +5,7 @@
 #include "kernels/depthwise/vtable.hpp"
 #include "kernels/isa/vector/elements.hpp"
 #include "kernels/isa/epilogue/fused_activation.hpp"
+#include "kernels/isa/product/gemm_tile.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -18,9 +19,9 @@ void gather_u8(const GatherRun& run);
 
 namespace {
 
-// The channels of src that a lane of results multiplies: its own, those of its group within the vector, or those of the
-// one group that the vector is a part of.
-enum class Lay { own, within, around };
+// The channels of src that a lane of results multiplies: its own, or those of its group within the vector. Groups of
+// whole vectors, or of 4 or 8 channels, have code of their own, below.
+enum class Lay { own, within };
 
 // Outputs of a tile: they fit into the registers with the weights of a segment. The rest of a row uses tiles of half as
 // many.
@@ -103,12 +104,10 @@ DGO_INLINE void add_units(Floats<L> (&sum)[Q], const typename C::T* src, int64_t
     const typename C::T* at = src;
 #pragma GCC unroll 36
     for (int i = 0; i < kUnits; ++i, at += unit) {
-        asm("" : "+r"(at));  // or else an address for each unit is kept in a register
+        asm volatile("" : "+r"(at));  // or else an address for each unit is kept in a register
         if (Edge && (present >> i & 1) == 0) continue;
         Floats<L> x;
-        if constexpr (lay == Lay::around) {
-            x = Floats<L>{} + C::get(at);
-        } else if constexpr (kSame<C, U8>) {
+        if constexpr (kSame<C, U8>) {
             x = from_bytes(at);
         } else {
             x = load_float<C, L>(at);
@@ -170,10 +169,11 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
         const int64_t begin = lay == Lay::own && done == L && run.head > 0 ? run.head : done;
         const int64_t c = smaller(begin, run.channels - tile.block);
         next = c + tile.block;
-        const int64_t from = lay == Lay::own      ? c
-                             : lay == Lay::within ? smaller(c, run.readable - L)
-                                                  : (run.first + c) / width * width - run.first;
-        Floats<L> sum[Q];
+        const int64_t from = lay == Lay::own ? c : smaller(c, run.readable - L);
+        // few outputs: every other segment has sums of its own, so that the multipliers are busy
+        constexpr int kSets = 4 * Q <= kOutputs<L> ? 2 : 1;
+        Floats<L> sums[kSets][Q] = {};
+        Floats<L>(&sum)[Q] = sums[0];
         if (tile.first) {
             const Floats<L> start = run.bias ? load_bytes<Floats<L>>(run.bias + c) : Floats<L>{};
 #pragma GCC unroll 16
@@ -190,13 +190,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
             if constexpr (Edge) {
                 present = bits_between(segment.begin - first_unit, smaller(segment.end - first_unit, units));
             }
-            if constexpr (lay == Lay::around) {
-                for (int64_t m = 0; m < width; ++m) {
-                    add_taps<C, L, Q, K, A, Edge, lay>(sum, src + m, unit, weights, tap_step, taps, present, group,
-                                                       from_bytes);
-                    weights += input_step;
-                }
-            } else if constexpr (lay == Lay::within) {
+            if constexpr (lay == Lay::within) {
                 Lane lanes = group + static_cast<int32_t>(c - from);
                 for (int64_t m = 0; m < width; ++m) {
                     add_taps<C, L, Q, K, A, Edge, lay>(sum, src, unit, weights, tap_step, taps, present, lanes,
@@ -282,13 +276,319 @@ void gather_with(const GatherRun& run) {
     }
 }
 
+// ---- groups: outputs of which all units exist in tiles, the others one by one ------------------------------------
+
+// Calls tiles(q, end) for outputs [q, end) of which all units exist, and edge(q) for each of the others.
+template <class Tiles, class EdgeTile>
+DGO_INLINE void apart(const GatherRun& run, const Tiles& tiles, const EdgeTile& edge) {
+    int64_t begin = 0, end = run.outputs;
+    for (const GatherPart& part : run.parts) {
+        for (int64_t s = 0; s < part.count; ++s) {
+            const GatherSegment& segment = part.segments[s];
+            begin = larger(begin, ceil_div(larger(segment.begin, 0), run.advance));
+            end = smaller(end, segment.end < part.taps ? 0 : (segment.end - part.taps) / run.advance + 1);
+        }
+    }
+    begin = smaller(begin, run.outputs);
+    end = larger(begin, end);
+    for (int64_t q = 0; q < begin; ++q) edge(q);
+    tiles(begin, end);
+    for (int64_t q = end; q < run.outputs; ++q) edge(q);
+}
+
+// Calls add(units, weights) for each tap of output q that exists: the address of its first unit, and its weights.
+template <class C, class Add>
+DGO_INLINE void each_tap(const GatherRun& run, int64_t q, int64_t from, int64_t c, const Add& add) {
+    using T = typename C::T;
+    for (const GatherPart& part : run.parts) {
+        for (int64_t s = 0; s < part.count; ++s) {
+            const GatherSegment& segment = part.segments[s];
+            const float* weights = segment.weights + c;
+            int64_t i = q * run.advance;
+            const T* src = reinterpret_cast<const T*>(segment.src) + i * run.unit + from;
+            for (int64_t t = 0; t < part.taps; ++t, ++i, src += run.unit, weights += run.tap_step) {
+                if (i >= segment.begin && i < segment.end) add(src, weights);
+            }
+        }
+    }
+}
+
+template <class C, int L, int Q>
+DGO_INLINE void finish(const GatherRun& run, const FusedActivation& activation, int64_t q, int64_t c,
+                       Floats<L> (&sum)[Q]) {
+    activate_all<L>(activation, sum);
+    auto* dst = reinterpret_cast<typename C::T*>(run.dst) + q * run.dst_step + c;
+#pragma GCC unroll 16
+    for (int j = 0; j < Q; ++j) store_float<C, L>(dst + j * run.dst_step, sum[j]);
+}
+
+template <int L>
+DGO_INLINE Floats<L> bias_of(const GatherRun& run, int64_t c) {
+    return run.bias ? load_bytes<Floats<L>>(run.bias + c) : Floats<L>{};
+}
+
+// ---- groups of several vectors -----------------------------------------------------------------------------------
+
+// Returns element `at` of a group in all lanes; Odd: its number is.
+template <class C, int L, bool Odd>
+DGO_INLINE Floats<L> spread(const typename C::T* at) {
+    if constexpr (kSame<C, Bf16>) {
+        // two elements are loaded: to spread one of 16 bits takes an instruction of the unit that multiplies
+        const auto both = *reinterpret_cast<const Words::u32*>(at - (Odd ? 1 : 0)) - typename Vec<L>::u32{};
+        return bits<Floats<L>>(Odd ? both & 0xffff0000u : both << 16);
+    }
+    // the sum with zero would be computed, as it makes 0 of -0
+    return C::get(at) - Floats<L>{};
+}
+
+// Adds the products of channel m of a group: K taps with their weights in registers.
+template <class C, int Q, int K, int A, bool Odd>
+DGO_INLINE void add_channel(Lanes (&sum)[Q], const typename C::T* at, int64_t unit, const float* weights,
+                            int64_t tap_step) {
+    Lanes w[K];
+#pragma GCC unroll 4
+    for (int t = 0; t < K; ++t) w[t] = load_bytes<Lanes>(weights + t * tap_step);
+#pragma GCC unroll 36
+    for (int i = 0; i < (Q - 1) * A + K; ++i) {
+        const auto x = spread<C, kLanes, Odd>(at + i % 4 * unit);
+#pragma GCC unroll 4
+        for (int t = 0; t < K; ++t) {
+            if (i >= t && (i - t) % A == 0 && (i - t) / A < Q) multiply_add(sum[(i - t) / A], x, w[t]);
+        }
+        if (i % 4 != 3) continue;
+        at += 4 * unit;
+        asm volatile("" : "+r"(at));  // or else an address for each unit is kept in a register
+    }
+}
+
+// Computes outputs [q, q + Q), all of whose units exist.
+template <class C, int Q, int A>
+void around_tile(const GatherRun& run, int64_t q) {
+    using T = typename C::T;
+    const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, width = run.width;
+    const FusedActivation activation = run.activation;
+    for (int64_t c = 0; c < run.channels; c += kLanes) {
+        const int64_t from = (run.first + c) / width * width - run.first + q * A * unit;
+        Lanes sum[Q];
+        const Lanes start = bias_of<kLanes>(run, c);
+#pragma GCC unroll 16
+        for (int j = 0; j < Q; ++j) sum[j] = start;
+        for (const GatherPart& part : run.parts) {
+            const auto add = [&](auto taps) __attribute__((always_inline)) {
+                for (int64_t s = 0; s < part.count; ++s) {
+                    const T* src = reinterpret_cast<const T*>(part.segments[s].src) + from;
+                    const float* weights = part.segments[s].weights + c;
+                    for (int64_t m = 0; m < width; m += 2, weights += 2 * input_step) {
+                        add_channel<C, Q, taps.value, A, false>(sum, src + m, unit, weights, tap_step);
+                        add_channel<C, Q, taps.value, A, true>(sum, src + m + 1, unit, weights + input_step, tap_step);
+                    }
+                }
+            };
+            if (part.taps == 1) add(Number<1>());
+            if (part.taps == 2) add(Number<2>());
+            if (part.taps == 3) add(Number<3>());
+        }
+        finish<C, kLanes, Q>(run, activation, q, c, sum);
+    }
+}
+
+// Computes an output whose units may not exist.
+template <class C>
+void around_edge(const GatherRun& run, int64_t q) {
+    using T = typename C::T;
+    const int64_t width = run.width, input_step = run.input_step;
+    for (int64_t c = 0; c < run.channels; c += kLanes) {
+        constexpr int kSums = 8;  // under way, for the multipliers to be busy
+        Lanes sum[kSums] = {};
+        each_tap<C>(
+            run, q, (run.first + c) / width * width - run.first, c,
+            [&](const T* src, const float* weights) __attribute__((always_inline)) {
+                for (int64_t m = 0; m < width; m += kSums, src += kSums) {
+#pragma GCC unroll 8
+                    for (int i = 0; i < kSums; ++i, weights += input_step) {
+                        const auto w = load_bytes<Lanes>(weights);
+                        sum[i] +=
+                            (i % 2 == 0 ? spread<C, kLanes, false>(src + i) : spread<C, kLanes, true>(src + i)) * w;
+                    }
+                }
+            });
+#pragma GCC unroll 8
+        for (int i = 1; i < kSums; ++i) sum[0] += sum[i];
+        Lanes result[1] = {sum[0] + bias_of<kLanes>(run, c)};
+        finish<C, kLanes, 1>(run, run.activation, q, c, result);
+    }
+}
+
+template <class C, int A>
+void gather_around(const GatherRun& run) {
+    constexpr int Q = kOutputs<kLanes>, kFewer = Q / 2;
+    const auto tiles = [&](int64_t q, int64_t end) {
+        const int64_t begin = q;
+        for (; q + Q <= end; q += Q) around_tile<C, Q, A>(run, q);
+        // the last tile computes outputs again
+        if (end - q > kFewer && end - begin >= Q) {
+            around_tile<C, Q, A>(run, end - Q);
+        } else if (q < end && end - begin >= kFewer) {
+            for (; q + kFewer < end; q += kFewer) around_tile<C, kFewer, A>(run, q);
+            around_tile<C, kFewer, A>(run, end - kFewer);
+        } else {
+            for (; q < end; ++q) around_edge<C>(run, q);
+        }
+    };
+    apart(run, tiles, [&](int64_t q) { around_edge<C>(run, q); });
+}
+
+// ---- groups of W channels, 4 or 8, several in a vector -------------------------------------------------------------
+
+// Sums of a tile; two or three more registers hold a vector of weights and sources.
+constexpr int kTurnedSums = kLanes == 16 ? 24 : 12;
+
+// Returns the vector whose lane l is the sum over r of lane l ^ r of sum[r].
+template <int L, int W, int Bit = 1>
+DGO_INLINE Floats<L> joined(Floats<L> (&sum)[W]) {
+    if constexpr (Bit < W) {
+        typename Vec<L>::s32 lanes;
+        for (int l = 0; l < L; ++l) lanes[l] = l ^ Bit;
+#pragma GCC unroll 8
+        for (int r = 0; r < W; r += 2 * Bit) sum[r] += permute<L>(sum[r + Bit], lanes);
+        return joined<L, W, 2 * Bit>(sum);
+    }
+    return sum[0];
+}
+
+// Adds the products of a tap of Q outputs. Lane s of sum r belongs to the result in lane s ^ r, so that sources are
+// multiplied as they lie.
+template <class C, int L, int W, int Q>
+DGO_INLINE void add_turned(Floats<L> (&sum)[Q][W], const typename C::T* src, int64_t step, const float* weights,
+                           int64_t input_step) {
+    Floats<L> x[Q];
+#pragma GCC unroll 16
+    for (int j = 0; j < Q; ++j, src += step) x[j] = load_float<C, L>(src);
+#pragma GCC unroll 8
+    for (int r = 0; r < W; ++r, weights += input_step) {
+        asm volatile("" : "+r"(weights));  // or else an address for each is kept in a register
+        auto w = load_bytes<Floats<L>>(weights);
+        hold<L, 1>(w);
+#pragma GCC unroll 16
+        for (int j = 0; j < Q; ++j) sum[j][r] += x[j] * w;
+    }
+}
+
+// Computes outputs [q, q + Q). Edge: units may not exist.
+template <class C, int L, int W, int Q, bool Edge>
+void turned_tile(const GatherRun& run, int64_t q) {
+    using T = typename C::T;
+    const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, step = run.advance * unit;
+    const FusedActivation activation = run.activation;
+    for (int64_t done = 0; done < run.channels; done += L) {
+        const int64_t c = smaller(done, run.channels - L);
+        Floats<L> sum[Q][W] = {};
+        if constexpr (Edge) {
+            each_tap<C>(run, q, c, c, [&](const T* src, const float* weights) __attribute__((always_inline)) {
+                add_turned<C, L, W, Q>(sum, src, step, weights, input_step);
+            });
+        } else {
+            for (const GatherPart& part : run.parts) {
+                for (int64_t s = 0; s < part.count; ++s) {
+                    const T* src = reinterpret_cast<const T*>(part.segments[s].src) + q * step + c;
+                    const float* weights = part.segments[s].weights + c;
+                    for (int64_t t = 0; t < part.taps; ++t, src += unit, weights += tap_step) {
+                        add_turned<C, L, W, Q>(sum, src, step, weights, input_step);
+                    }
+                }
+            }
+        }
+        const Floats<L> start = bias_of<L>(run, c);
+        Floats<L> result[Q];
+#pragma GCC unroll 16
+        for (int j = 0; j < Q; ++j) result[j] = joined<L, W>(sum[j]) + start;
+        finish<C, L, Q>(run, activation, q, c, result);
+    }
+}
+
+// Computes outputs [q, end), all of whose units exist.
+template <class C, int L, int W, int Q = kTurnedSums / W>
+DGO_INLINE void turned_tiles(const GatherRun& run, int64_t q, int64_t end) {
+    for (; q + Q <= end; q += Q) turned_tile<C, L, W, Q, false>(run, q);
+    if constexpr (Q > 1) turned_tiles<C, L, W, Q / 2>(run, q, end);
+}
+
+template <class C, int L, int W>
+void gather_turned(const GatherRun& run) {
+    apart(
+        run, [&](int64_t q, int64_t end) __attribute__((always_inline)) { turned_tiles<C, L, W>(run, q, end); },
+        [&](int64_t q) { turned_tile<C, L, W, 1, true>(run, q); });
+}
+
+template <class C, int L>
+DGO_INLINE void gather_groups(const GatherRun& run) {
+    if (run.width == 4) return gather_turned<C, L, 4>(run);
+    if constexpr (kLanes == 16) {
+        if (run.width == 8) return gather_turned<C, L, 8>(run);
+    }
+    gather_with<C, L, Lay::within>(run);
+}
+
+// ---- depthwise: few outputs -----------------------------------------------------------------------------------------
+
+constexpr int kFew = 4;
+
+// Whether a run is kFew outputs in one part, all of whose units exist, one apart.
+DGO_INLINE bool is_few(const GatherRun& run) {
+    const GatherPart& part = run.parts[0];
+    if (run.outputs != kFew || run.advance != 1 || run.parts[1].count > 0) return false;
+    for (int64_t s = 0; s < part.count; ++s) {
+        if (part.segments[s].begin > 0 || part.segments[s].end < kFew - 1 + part.taps) return false;
+    }
+    return true;
+}
+
+// Every other segment has sums of its own, so that the multipliers are busy.
+template <class C, int L>
+void gather_few(const GatherRun& run) {
+    using T = typename C::T;
+    const GatherPart& part = run.parts[0];
+    const FusedActivation activation = run.activation;
+    int64_t next = 0;
+    for (int64_t done = 0; done < run.channels; done = next) {
+        // the second vector is the first aligned one
+        const int64_t c = smaller(done == L && run.head > 0 ? run.head : done, run.channels - L);
+        next = c + L;
+        Floats<L> sum[2][kFew] = {};
+        const typename Vec<L>::s32 none{};
+        const FromBytes<L> bytes{};
+        const auto add = [&](int64_t s, Floats<L>(&to)[kFew]) __attribute__((always_inline)) {
+            const GatherSegment& segment = part.segments[s];
+            add_taps<C, L, kFew, 0, 1, false, Lay::own>(to, reinterpret_cast<const T*>(segment.src) + c, run.unit,
+                                                        segment.weights + c, run.tap_step, part.taps, 0, none, bytes);
+        };
+        int64_t s = 0;
+        for (; s + 2 <= part.count; s += 2) {
+            add(s, sum[0]);
+            add(s + 1, sum[1]);
+        }
+        if (s < part.count) add(s, sum[0]);
+        const Floats<L> start = bias_of<L>(run, c);
+#pragma GCC unroll 4
+        for (int j = 0; j < kFew; ++j) sum[0][j] += sum[1][j] + start;
+        finish<C, L, kFew>(run, activation, 0, c, sum[0]);
+    }
+}
+
 template <class C>
 DGO_INLINE void gather(const GatherRun& run) {
     // a task on a few groups may still load whole vectors, from the channels next to its own
     const int64_t loaded = run.width > 1 ? run.first + run.readable : run.channels;
     const bool wide = kLanes == 8 || loaded >= kLanes;
-    if (run.width % kLanes == 0) return gather_with<C, kLanes, Lay::around>(run);
-    if (run.width > 1) return wide ? gather_with<C, kLanes, Lay::within>(run) : gather_with<C, 8, Lay::within>(run);
+    if constexpr (!kSame<C, U8>) {  // of bytes, there are no groups
+        if (run.width % kLanes == 0) {
+            return run.advance == 2 ? gather_around<C, 2>(run) : gather_around<C, 1>(run);
+        }
+        if (run.width > 1) return wide ? gather_groups<C, kLanes>(run) : gather_groups<C, 8>(run);
+    }
+    if constexpr (kSame<C, F32>) {
+        if (wide && is_few(run)) return gather_few<C, kLanes>(run);
+    }
     return wide ? gather_with<C, kLanes, Lay::own>(run) : gather_with<C, 8, Lay::own>(run);
 }
 
