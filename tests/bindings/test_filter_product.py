@@ -335,7 +335,7 @@ def test_any_number_of_threads_gives_the_same_bytes(seed, case, direction):
 
 @pytest.mark.parametrize(
     ("channels", "size", "of_two", "of_64"),
-    [((960, 240), 1, 2, 30), ((64, 16), 1, 1, 1), ((16, 32), 28, 1, 1), ((256, 256), 32, 2, 64)],
+    [((960, 240), 1, 2, 56), ((64, 16), 1, 1, 1), ((16, 32), 28, 1, 1), ((256, 256), 32, 2, 64)],
     ids=["many weights", "little work", "few channels", "much work"],
 )
 def test_as_many_threads_as_positions_and_weights_are_worth(channels, size, of_two, of_64):
@@ -345,8 +345,8 @@ def test_as_many_threads_as_positions_and_weights_are_worth(channels, size, of_t
     args = case.problem(), code("f32"), positions(diff_dst), code("f32"), positions(src)
     one, two, many = (kernels.filter_fprop(*args, threads=threads).scratch_bytes for threads in (1, 2, 64))
     assert two == of_two * one
-    # more threads have smaller tasks, which take lines or tiles
-    assert (many == one) == (of_64 == 1) and many <= 1.5 * of_64 * one
+    # more threads have smaller tasks, but tiles of columns in place of lines, which need up to twice the memory
+    assert (many == one) == (of_64 == 1) and many <= 2 * of_64 * one
 
 
 TWO_TAPS = [
