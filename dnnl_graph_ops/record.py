@@ -22,6 +22,6 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(*, eq: bool = True, kw_only: bool = False, slots: bool = True) -> Callable[[type[T]], type[T]]:
+def record(*, slots: bool = True) -> Callable[[type[T]], type[T]]:
     """Returns a decorator that makes a class a record; without `slots` its instances keep properties of `once`."""
-    return dataclass(eq=eq, unsafe_hash=eq, kw_only=kw_only, slots=slots)
+    return dataclass(unsafe_hash=True, slots=slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -73,7 +73,8 @@ class Resolved:
     geometry: Geometry
 
 
-@record(eq=False, kw_only=True)
+# frozen, no record: users see it as the attributes of a node
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Attributes(Mapping[str, Any]):
     """Checked attributes of a convolution op, with a value for each spatial axis; a mapping of the op's attributes.
 
