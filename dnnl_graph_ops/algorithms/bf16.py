@@ -26,7 +26,8 @@ from .views import merged_weights
 
 _FEWEST = 16  # fewest channels of a group; with fewer, a k-block would be mostly zeros
 _HALF = 16  # channels are padded to a multiple of this
-_TILE_DEPTH = 32  # channels that one AMX tile sums
+_TILE_DEPTH, _TILE_ROWS = 32, 16  # channels that one AMX tile sums, positions that it has
+_COPIED = 0.25  # cost factor of copying rows of whole tiles
 _MOST_TOGETHER, _ALONE = 128, 10.0  # most taps that are packed together; cost factor of packing them one by one
 _FAR = Far(1.4, 0.4, dgrad=0.5)  # in fprop and dgrad beyond what f32 waits
 _RESULTS = 3  # as of "Winograd 3": two of three taps, three of two; more would round several times as much
@@ -129,13 +130,21 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
 
 
 def _copied(problem: ConvProblem, env: Env) -> float:
-    """Returns the bytes of rows that are copied, tap by tap, because their channels fill no whole tiles."""
-    g, summed = problem.geometry, channels(problem)[problem.direction == FPROP]
-    if not env.has_tiles or summed % _TILE_DEPTH == 0:
+    """Returns the bytes of rows that are copied tap by tap: all where channels fill no whole tiles, else a share.
+
+    The share are rows of tiles that go on in the next line, or read padding. Axes of one tap are one line.
+    """
+    if not env.has_tiles:
         return 0.0
+    g, summed = problem.geometry, channels(problem)[problem.direction == FPROP]
     taps = prod(filtering.taps(problem) if problem.direction == DGRAD else g.kernel)
+    share = 1.0
+    if summed % _TILE_DEPTH == 0:
+        row = max(problem.result.shape[-1], 1)
+        crossing = _TILE_ROWS - 1 if row % _TILE_ROWS > 0 and len(g.kernel) > 1 and prod(g.kernel) > 1 else 0
+        share = _COPIED * min((crossing + max(g.pads_begin[-1], 0)) / row, 1.0)
     positions = problem.result.size / problem.result.shape[1]
-    return positions * taps * g.groups * padded(summed, _TILE_DEPTH) * dtypes.itemsize("bf16")
+    return share * positions * taps * g.groups * padded(summed, _TILE_DEPTH) * dtypes.itemsize("bf16")
 
 
 def _filtering_work(problem: ConvProblem, env: Env) -> Counts:

@@ -200,10 +200,27 @@ def test_strides_that_do_not_divide_the_result_have_an_older_kernel_with_tiles(k
     assert divided or tiles > 2 * vectors
 
 
-@pytest.mark.parametrize(("channels", "copied"), [(32, False), (24, True), (48, True), (64, False)])
-def test_rows_that_fill_no_whole_tiles_are_copied(channels: int, copied: bool) -> None:
-    assert bool(in_bf16("builtin bf16", "avx512_core_amx", 3, 1, channels).bytes) == copied
+@pytest.mark.parametrize(("channels", "filled", "all_are"), [(32, 32, False), (24, 32, True), (48, 64, True)])
+def test_rows_that_fill_no_whole_tiles_are_copied_tap_by_tap(channels: int, filled: int, all_are: bool) -> None:
+    """So are rows of whole tiles that go on in the next line; axes of one tap are one line."""
+    copied, of_all = (in_bf16("builtin bf16", "avx512_core_amx", 3, 1, channels).bytes, 10 * 10 * 9 * filled * 2)
+    assert copied == of_all if all_are else 0 < copied < of_all / 2
+    assert bool(in_bf16("builtin bf16", "avx512_core_amx", 1, 1, channels).bytes) == all_are
     assert not in_bf16("builtin bf16", "avx512_core_bf16", 3, 1, channels).bytes
+
+
+@pytest.mark.parametrize("direction", [FPROP, WGRAD])
+@pytest.mark.parametrize(("y_channels", "x_channels", "size", "waits"), [
+    (768, 16, 56, True), (256, 256, 56, False), (768, 16, 7, False),
+])  # fmt: skip
+def test_the_library_waits_for_memory_that_few_products_do_not_hide(
+    direction: str, y_channels: int, x_channels: int, size: int, waits: bool
+) -> None:
+    layer = Problem("one tap", 1, y_channels, x_channels, (size, size), (1, 1), (1, 1), (0, 0))
+    problem, env = described(layer, direction, "NXC", True), Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_amx")
+    of = {(form.name, form.direction): form.counts(problem, env).bytes for form in table.usable(problem, env)}
+    library, own = of["convolution", direction], of["builtin direct", direction]
+    assert library > 3 * own > 0 if waits else library == own == 0
 
 
 @pytest.mark.parametrize("name", ["builtin direct", "builtin bf16"])
