@@ -162,7 +162,7 @@ class CostFactors(NamedTuple):
 
 
 _COST_FACTORS = CostFactors(
-    {DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7), (3.3, 1.4), Far(1.3, 1.5)
+    {DGRAD: (1.0, 4.5), FPROP: (1.0, 4.5), WGRAD: (4.0, 7.0)}, (3.0, 1.0, 1.7), (3.3, 2.0), Far(1.3, 1.5)
 )
 _VAST = 512  # taps; with more, the library's convolutions fetch their weights repeatedly
 # at most so many channels the library's backward deconvolutions read without a reorder; cost factor of these layers
@@ -172,6 +172,8 @@ _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are cou
 # with vectors of 16 and no tiles, the cost factors of dgrad with groups of whole halves of a vector: most, and those in
 # f32 of whole vectors with strides
 _WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
+# bytes of traffic that a byte of x or y counts as which groups in f32 read from beyond the caches, a line at a time
+_LINES, _BEYOND = 1.5, 2 << 20
 _STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups and strides
 _UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
 # bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
@@ -202,7 +204,8 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         + 2 * detours(problem, env)
         + _gaps(problem)
         + _columns(problem)
-        + _strided(problem, env),
+        + _strided(problem, env)
+        + _in_lines(problem, env),
         calls=1 + 2 * surplus,
     )
     if not has_depthwise_kernel(problem):
@@ -221,6 +224,15 @@ def _strided(problem: ConvProblem, env: Env) -> float:
         return 0.0
     item = dtypes.itemsize(env.compute_dtype(problem.dtype))
     return _COPIED[item] * g.batch * prod(g.y) * padded(item * g.x_channels, _LINE)
+
+
+def _in_lines(problem: ConvProblem, env: Env) -> float:
+    """Returns the bytes of traffic for large activations that the library reads group by group; 0 if it does not."""
+    narrow = problem.geometry.groups > 1 and max(channels(problem)) <= env.lanes
+    if not narrow or env.lanes == 8 or env.compute_dtype(problem.dtype) != "f32" or has_depthwise_kernel(problem):
+        return 0.0
+    sizes = [nbytes(view) for view in (problem.y, problem.x) if view is not problem.result and is_channels_last(view)]
+    return _LINES * sum([size for size in sizes if size > _BEYOND])
 
 
 def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> float:

@@ -16,6 +16,7 @@ from ..ir.env import Env
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
 from ..program.program import Program, View
+from ..runtime import cpu
 from ..symbolic import kernels
 from .algorithm import NOTHING, Algorithm, always, expressed, without_post_ops
 from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
@@ -27,6 +28,7 @@ _WIDEST = 16  # most channels of a group; wider groups are left to other algorit
 _PERMUTED = 1.3  # cost factor of groups narrower than a vector
 # cost factors of wgrad by width, against the direct algorithm's products: tiles of narrow groups have few sums
 _GRADIENT, _NARROW_GRADIENTS = 2.5, {2: 6.0, 4: 3.0}
+_HALVES = 2.2  # cost factor of fprop in bf16 and f16 where constants are those of a CPU with tiles
 # with vectors of 16 and no tiles: cost factors of groups where strides leave each source to few results, and results
 # of a row, of each phase, that fill a register tile; of fewer, each costs up to _SHORTEST times as much
 _STRIDED = {FPROP: 2.0, DGRAD: 1.4}
@@ -149,7 +151,10 @@ def _groups_work(problem: ConvProblem, env: Env) -> Counts:
     waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
     if problem.direction == WGRAD:
         waste = _NARROW_GRADIENTS.get(width, _GRADIENT)
-    elif env.lanes > 8 and not env.has_tiles:
+    elif env.has_tiles:
+        halves = problem.direction == FPROP and env.compute_dtype(problem.dtype) in cpu.HALVES
+        waste *= _HALVES if halves else 1.0
+    elif env.lanes > 8:
         g = problem.geometry
         row = g.y[-1] if problem.direction == FPROP else -(-g.x[-1] // g.strides[-1])
         waste *= min(max(_ROW / max(row, 1), 1.0), _SHORTEST)
