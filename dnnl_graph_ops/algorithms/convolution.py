@@ -63,9 +63,9 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
 
 
 def _blocked(problem: ConvProblem, env: Env) -> float:
-    """Returns how many weights the library writes for one of a gradient: of groups, blocks of vectors, then copied."""
+    """Returns how many weights the library writes for one of a gradient in f32: of groups, blocks of vectors."""
     grouped = problem.direction == WGRAD and problem.geometry.groups > 1 and env.lanes > 8
-    if not grouped or has_depthwise_kernel(problem):
+    if not grouped or env.compute_dtype(problem.dtype) != "f32" or has_depthwise_kernel(problem):
         return 1.0
     return min(prod(padded(n, env.lanes) / max(n, 1) for n in channels(problem)), env.lanes)
 

@@ -172,8 +172,9 @@ _MOST_COUNTED = 64  # most taps of an axis for which taps in the padding are cou
 # with vectors of 16 and no tiles, the cost factors of dgrad with groups of whole halves of a vector: most, and those in
 # f32 of whole vectors with strides
 _WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
-# bytes of traffic that a byte of x or y counts as which groups in f32 read from beyond the caches, a line at a time
-_LINES, _BEYOND = 1.5, 2 << 20
+# bytes of traffic that a byte of x or y counts as which groups in f32 read from beyond the caches, a line at a time;
+# products of more than so many taps hide a part
+_LINES, _BEYOND, _HIDE = 1.5, 2 << 20, 9
 _STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups and strides
 _UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
 # bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
@@ -232,7 +233,8 @@ def _in_lines(problem: ConvProblem, env: Env) -> float:
     if not narrow or env.lanes == 8 or env.compute_dtype(problem.dtype) != "f32" or has_depthwise_kernel(problem):
         return 0.0
     sizes = [nbytes(view) for view in (problem.y, problem.x) if view is not problem.result and is_channels_last(view)]
-    return _LINES * sum([size for size in sizes if size > _BEYOND])
+    hidden = max(prod(problem.geometry.kernel) / _HIDE, 1.0)
+    return _LINES / hidden * sum([size for size in sizes if size > _BEYOND])
 
 
 def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> float:
