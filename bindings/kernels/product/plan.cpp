@@ -25,6 +25,9 @@ constexpr int64_t kFewestTileRows = 6;
 constexpr double kTileWeights = 6.4, kTileRow = 0.6;
 constexpr double kCopiedTile = 750;  // rows by columns whose products take as long as copying the rows of a tile
 constexpr double kTilesGain = 0.96;  // tiles of fewer rows take less than so much of the time
+// Rows that are read where they lie, of one task if they are all: weights from beyond the second cache level are read
+// once, and the rows stay there beside them.
+constexpr int64_t kMostRowBytes = 512 * 1024, kMostRows = 256;
 constexpr int64_t kFewestUnitRows = 128, kMostUnitRows = 256;  // rows of a task whose rows are read in units
 constexpr int64_t kShortestStrip = 24, kStripTiles = 1024;               // results of a line, tiles of a task
 constexpr int64_t kStripBytes = 9 * 1024 * 1024;  // bytes of src and dst together
@@ -264,7 +267,9 @@ int64_t block_of(const ProductParams& params, int64_t tiles, int64_t columns) {
     }
     if (!params.strips) {
         const int64_t left = std::clamp(row_bytes * columns, kLeastLeftBytes, kMostLeftBytes);
-        return std::clamp(left / row_bytes / rows * rows, kFewestTiles, kMostTiles);
+        const bool once = params.planes == 1 && row_bytes * columns > kLeastLeftBytes &&
+                          tiles <= std::min(kMostRowBytes / row_bytes, kMostRows);
+        return std::clamp(left / row_bytes / rows * rows, kFewestTiles, once ? kMostRows : kMostTiles);
     }
     // A strip looks up next to nothing; threads share the lines.
     const int64_t share = std::max(kStripTiles / 8, tiles / (4 * params.threads));

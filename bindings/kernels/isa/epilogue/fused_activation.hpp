@@ -44,7 +44,7 @@ DGO_INLINE void activate_tile(const FusedActivation& activation, Lanes (&sums)[k
     activate_with<kLanes>(activation, [&](auto function) __attribute__((always_inline)) {
 #pragma GCC unroll 32
         for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int j = 0; j < kVectors; ++j) sums[i][j] = function(sums[i][j]);
         }
     });

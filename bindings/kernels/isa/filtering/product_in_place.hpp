@@ -68,6 +68,9 @@ inline void copy_cut(const Target& target, int64_t n, float* scratch, bool back)
     __builtin_memcpy(back ? there : here, back ? here : there, static_cast<size_t>(until - from) * sizeof(float));
 }
 
+// Whether register tiles have two panels: both stay near from one tile to the next.
+inline bool makes_pairs(int64_t deep) { return kPairs && 2 * deep * kPanel * 4 <= kNearBytes; }
+
 // A pass of all tiles over a part of the depth.
 struct Pass {
     const float *packed, *bias;  // this part of the depth adds to earlier sums, without a bias
@@ -75,8 +78,19 @@ struct Pass {
     int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
     int64_t lines;  // cache lines of src to fetch with each panel
-    FetchSplit split;
+    bool pairs;
+    FetchSplit split, second;  // of the next panel; of the one behind it, by tiles of two panels
+
+    Pass(const float* weights, const float* start, bool ends, int64_t deep, int64_t count)
+        : packed(weights), bias(start), last(ends), span_count(0), further(0), lines(0), pairs(makes_pairs(deep)),
+          split(deep, count), second(deep, larger(ceil_div(count, kPairRows) / 2, 1) * kTileRows) {}
 };
+
+// Returns how many panels of so many rows are multiplied before further ones.
+inline int64_t panels_of(int64_t deep) {
+    const int64_t some = larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
+    return makes_pairs(deep) ? larger(some, 2) : some;
+}
 
 // Computes the results of one row of register tiles, by way of scratch memory where a part of them does not exist.
 template <class Rows>
@@ -95,23 +109,41 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
         to[i] = target.at + at.n;
         below[i] = at.targets[smaller(t + kTileRows + i, count - 1)].at + at.n;
     }
+    // Fetches the lines of the results, for which stores would wait one after the other.
+    const auto fetch_below = [&](int64_t columns) __attribute__((always_inline)) {
+        for (float*& line : below) {
+            for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(line + j, 1);
+            line += columns;
+        }
+    };
+    const auto ahead_of = [&](const float* one, const FetchSplit& split) __attribute__((always_inline)) {
+        return pass.further == 0 ? Ahead{reinterpret_cast<const char*>(one), 0} : split.of(one + pass.further, t);
+    };
+    const FusedActivation activation = pass.last ? params.activation : FusedActivation{};
+    const bool pairs = pass.pairs && whole && params.zero == nullptr;
+    for (; pairs && at.column + 2 * kPanel <= at.end; at.column += 2 * kPanel, at.n += 2 * kPanel) {
+        const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
+        fetch_below(2 * kPanel);
+        fetch.lines(2 * pass.lines);
+        for (int64_t i = 0; i < present; i += kPairRows) {
+            const Ahead ahead = i == 0 ? ahead_of(panel, pass.split) : ahead_of(panel + all * kPanel, pass.second);
+            pair_of(present - i)(scratch.rows + (t + i) * runs, runs, scratch.spans, pass.span_count, length, panel,
+                                 all * kPanel, bias, to + i, ahead, activation);
+        }
+        for (float*& line : to) line += 2 * kPanel;
+        panel += 2 * all * kPanel;
+    }
     for (; at.column < at.end; at.column += kPanel, at.n += kPanel, panel += all * kPanel) {
         for (int64_t i = 0; !whole && i < kTileRows; ++i) {
             to[i] = scratch.result + smaller(i, present - 1) * kPanel;
             if (pass.bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
         const Spans spans = spans_at(params, at.column, pass.span_count, scratch);
-        // Fetches the lines of the results, for which stores would wait one after the other.
-        for (float*& line : below) {
-            for (int j = 0; j < kPanel; j += 16) __builtin_prefetch(line + j, 1);
-            line += kPanel;
-        }
+        fetch_below(kPanel);
         fetch.lines(pass.lines);
-        const Ahead ahead =
-            pass.further == 0 ? Ahead{reinterpret_cast<const char*>(panel), 0} : pass.split.of(panel + pass.further, t);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead,
-             pass.last ? params.activation : FusedActivation{});
+        tile(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead_of(panel, pass.split),
+             activation);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -141,7 +173,7 @@ inline void write_products(const ProductParams& params, const FilterImage& image
     const bool all = depth.all * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
     if (all) depth.parts = parts_of_panel(params);
     const int64_t deep = depth.all / depth.parts, runs = row_runs(params);
-    const int64_t panels = all ? (end - begin) / kPanel : larger(kNearBytes / 2 / (deep * kPanel * 4), 1);
+    const int64_t panels = all ? (end - begin) / kPanel : panels_of(deep);
     const int64_t first_column = begin;
     find_spans(params, group, begin, end, scratch);
     int64_t found = -1;  // the run of scratch.targets[0]
@@ -160,7 +192,8 @@ inline void write_products(const ProductParams& params, const FilterImage& image
         for (int64_t part = 0; part < depth.parts; ++part) {
             // fetches the next panels of this part of the depth, or these panels in the next part
             const bool deeper = part + 1 < depth.parts;
-            Pass pass{packed, part == 0 ? bias : nullptr, !deeper, 0, 0, part == 0 ? once : 0, {deep, count}};
+            Pass pass(packed, part == 0 ? bias : nullptr, !deeper, deep, count);
+            if (part == 0) pass.lines = once;
             if (params.zero == nullptr) {
                 pass.span_count = spans_between(params, depth.begin(part), depth.begin(part + 1), scratch.spans);
             }

@@ -12,6 +12,9 @@ constexpr int kPanel = kTileVectors * kLanes;
 // Floats from one row of a panel to the next. A last panel with columns for one vector is dense: its rows are in all
 // sets of the cache.
 constexpr int64_t panel_pitch(int64_t columns) { return columns > kLanes ? kPanel : kLanes; }
+// Register tiles of two panels have half the rows: each broadcast meets four vectors of weights in 32 registers.
+constexpr bool kPairs = kWide;
+constexpr int kPairRows = kTileRows / 2;
 // Steps of the inner dimension without a branch: a core whose other thread is busy has few slots to spare.
 constexpr int kSteps = 8;
 // Weights that stay in the second cache level from one row of tiles to the next, alone or next to those to come.
@@ -29,16 +32,20 @@ DGO_INLINE void multiply_add(Lanes& sum, Lanes left, Lanes right) {
     }
 }
 
-// One step of the inner dimension of a register tile.
+// One step of the inner dimension of a register tile; of two panels, the second one lies `further` floats behind.
 template <int kVectors, int kRows>
-DGO_INLINE void tile_step(const float* const* left, int64_t k, const float* weights, Lanes (&sum)[kRows][kVectors]) {
+DGO_INLINE void tile_step(const float* const* left, int64_t k, const float* weights, Lanes (&sum)[kRows][kVectors],
+                          int64_t further = 0) {
     Lanes right[kVectors];
-#pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) right[j] = *reinterpret_cast<const LanesAt*>(weights + j * kLanes);
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+        const float* const panel = j < kTileVectors ? weights : weights + further;
+        right[j] = *reinterpret_cast<const LanesAt*>(panel + j % kTileVectors * kLanes);
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
         const float value = left[i][k];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) multiply_add(sum[i][j], broadcast(value), right[j]);
     }
 }
@@ -81,16 +88,16 @@ template <class Row>
 Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
 
 // to[i][:] = bias + sum over the spans of rows[i * runs + run][k] * panel[run * depth + k][:]; without a bias
-// the sum goes on from what is there. Of a last panel that is half empty one vector is enough.
+// the sum goes on from what is there. Four vectors are two panels, of which the second one lies `further` floats behind.
 template <int kVectors, int kRows>
-__attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
-                                            int64_t span_count, int64_t depth, const float* panel, const float* bias,
-                                            float* const* to, Ahead ahead, const FusedActivation& activation) {
+DGO_INLINE void multiply_tile(const float* const* rows, int64_t runs, const Span* spans, int64_t span_count,
+                              int64_t depth, const float* panel, int64_t further, const float* bias, float* const* to,
+                              Ahead ahead, const FusedActivation& activation) {
     constexpr int64_t kPitch = panel_pitch(kVectors * kLanes);
     Lanes sum[kRows][kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) {
             sum[i][j] = *reinterpret_cast<const LanesAt*>((bias != nullptr ? bias : to[i]) + j * kLanes);
         }
@@ -104,16 +111,34 @@ __attribute__((noinline)) void tile_product(const float* const* rows, int64_t ru
         for (; k + kSteps <= span->end; k += kSteps, b += kSteps * kPitch) {
             ahead.fetch(kSteps);
 #pragma GCC unroll 8
-            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPitch, sum);
+            for (int u = 0; u < kSteps; ++u) tile_step(a, k + u, b + u * kPitch, sum, further);
         }
-        for (; k < span->end; ++k, b += kPitch) tile_step(a, k, b, sum);
+        for (; k < span->end; ++k, b += kPitch) tile_step(a, k, b, sum, further);
     }
     activate_tile(activation, sum);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) *reinterpret_cast<LanesAt*>(to[i] + j * kLanes) = sum[i][j];
     }
+}
+
+// Computes a register tile of one panel. Of a last panel that is half empty one vector is enough.
+template <int kVectors, int kRows>
+__attribute__((noinline)) void tile_product(const float* const* rows, int64_t runs, const Span* spans,
+                                            int64_t span_count, int64_t depth, const float* panel, const float* bias,
+                                            float* const* to, Ahead ahead, const FusedActivation& activation) {
+    multiply_tile<kVectors, kRows>(rows, runs, spans, span_count, depth, panel, 0, bias, to, ahead, activation);
+}
+
+// Computes a register tile of two panels and half as many rows, which takes fewer instructions.
+template <int kRows>
+__attribute__((noinline)) void pair_product(const float* const* rows, int64_t runs, const Span* spans,
+                                            int64_t span_count, int64_t depth, const float* panel, int64_t further,
+                                            const float* bias, float* const* to, Ahead ahead,
+                                            const FusedActivation& activation) {
+    multiply_tile<2 * kTileVectors, kRows>(rows, runs, spans, span_count, depth, panel, further, bias, to, ahead,
+                                           activation);
 }
 
 // Returns the smallest tile of at least `rows` rows; its further rows are computed and not stored.
@@ -126,6 +151,11 @@ auto tile_of(int64_t rows) {
 // Returns the smallest tile of at least `rows` rows for a panel of which `columns` columns are left.
 inline auto tile_of(int64_t rows, int64_t columns) {
     return columns > kLanes ? tile_of<kTileVectors>(rows) : tile_of<1>(rows);
+}
+
+// Returns the smallest tile of two panels of at least `rows` rows, or that of kPairRows.
+inline auto pair_of(int64_t rows) {
+    return rows > 4 ? &pair_product<kPairRows> : rows > 2 ? &pair_product<smaller(4, kPairRows)> : &pair_product<2>;
 }
 
 // Rows that are a step apart on both sides.
