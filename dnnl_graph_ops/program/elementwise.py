@@ -241,10 +241,10 @@ def fused_or_none(
     """Returns what `fused` does, and None, with nothing appended, for post-ops that no kernel can apply."""
     native, views = NOTHING.epilogue, [] if bias is None else [bias]
     if epilogue:
-        known = expressed or expressed_on(epilogue, dst)
-        if known is None:
+        expressed = expressed or expressed_on(epilogue, dst)
+        if expressed is None:
             return None
-        operands, code = known
+        operands, code = expressed
         code.tell(epilogue[-1].name)
         laid = [_laid(program, view, dst) for view in operands]
         native = kernels.Epilogue(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])

@@ -469,6 +469,16 @@ def test_lines_that_several_lines_of_results_read(seed, dtype):
             np.testing.assert_array_equal(got, exact.astype(np.float32).astype(got.dtype))
 
 
+def check_exact(rng, case, direction, dtype):
+    """Checks the result of small integers in a dtype, of dgrad with a bias."""
+    src, weights, bias, diff_dst = random_operands(rng, case, integers)
+    number, source, shape = (0, src, diff_dst.shape) if direction == "dgrad" else (1, diff_dst, src.shape)
+    result = unwritten(shape, dtype)
+    run_product(case, direction, source.astype(result.dtype), weights, result, bias if direction == "dgrad" else None)
+    exact = truth(case, src, weights, bias, diff_dst)[number]
+    np.testing.assert_array_equal(result, exact.astype(np.float32).astype(result.dtype))
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 2), (2, 3), (1, 3)])
 def test_lines_that_leave_positions_out(seed, dtype, kernel, stride):
@@ -477,11 +487,7 @@ def test_lines_that_leave_positions_out(seed, dtype, kernel, stride):
     case = Case(
         2, (8, 12), (5, 60), (5 * stride, size), (kernel,) * 2, (stride,) * 2, (0, 1 - kernel), (1, 1), (1, 1), 1, "IOX"
     )
-    src, weights, bias, diff_dst = random_operands(rng, case, integers)
-    diff_src = unwritten(src.shape, dtype)
-    run_product(case, "fprop", diff_dst.astype(diff_src.dtype), weights, diff_src, None)
-    exact = truth(case, src, weights, bias, diff_dst)[1]
-    np.testing.assert_array_equal(diff_src, exact.astype(np.float32).astype(diff_src.dtype))
+    check_exact(rng, case, "fprop", dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
@@ -490,11 +496,7 @@ def test_lines_of_results_that_no_cache_holds(seed, dtype, columns):
     """Rows of results are fetched before they are written, also the last ones of a tensor."""
     rng = np.random.default_rng([seed, columns])
     case = Case(1, (8, columns), (40, 130), (40, 130), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), 1, "IOX")
-    src, weights, bias, diff_dst = random_operands(rng, case, integers)
-    dst = unwritten(diff_dst.shape, dtype)
-    run_product(case, "dgrad", src.astype(dst.dtype), weights, dst, bias)
-    exact = truth(case, src, weights, bias, diff_dst)[0]
-    np.testing.assert_array_equal(dst, exact.astype(np.float32).astype(dst.dtype))
+    check_exact(rng, case, "dgrad", dtype)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])

@@ -77,15 +77,15 @@ def test_no_set_of_the_table():
 def test_the_first_cpu_alone_is_read(monkeypatch, tmp_path):
     """Of many CPUs, and of systems whose list has no end of a CPU, or that have no list."""
     path = tmp_path / "cpuinfo"
-    one = "processor\t: 0\nmodel name\t: Xeon ü\ncpu family\t: 6\nmodel\t\t: 207\nstepping\t: 2\n"
+    entry = "processor\t: 0\nmodel name\t: Xeon ü\ncpu family\t: 6\nmodel\t\t: 207\nstepping\t: 2\n"
 
     def fields(content):
         path.write_text(content, "utf-8")
         monkeypatch.setattr(cpuinfo, "_PATH", path)
         return cpuinfo._fields.__wrapped__()
 
-    found = fields(one)
-    assert (found["processor"], found["model name"], found["model"]) == ("0", "Xeon ü", "207")
-    assert fields("\n".join([one, *[one.replace(": 0", ": 1").replace("Xeon", "Atom")] * 500])) == found
+    first = fields(entry)
+    assert (first["processor"], first["model name"], first["model"]) == ("0", "Xeon ü", "207")
+    assert fields("\n".join([entry, *[entry.replace(": 0", ": 1").replace("Xeon", "Atom")] * 500])) == first
     path.unlink()
     assert cpuinfo._fields.__wrapped__() == {}

@@ -299,12 +299,13 @@ struct GatherKernel : Kernel {
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
         const int64_t head = integers ? 0 : parts.head(src, from, item_size(p.dtype));
+        // weights of groups are read again for each row, which takes less time than rows that are no longer near
+        const bool grouped = p.width > 1;
+        const int64_t blocks = parts.number, number = static_cast<int64_t>(sections.size());
         for (int64_t task = begin; task < end; ++task) {
-            // weights of groups are read again for each row, which takes less time than rows that are no longer near
-            const int64_t blocks = parts.number, rows_of_block = p.width > 1 ? 1 : to.rows();
-            const int64_t block = task / rows_of_block % blocks;
-            const int64_t row = p.width > 1 ? task / blocks % to.rows() : task % to.rows();
-            const int64_t image = task / (blocks * to.rows()), number = static_cast<int64_t>(sections.size());
+            const int64_t image = task / (blocks * to.rows());
+            const int64_t row = (grouped ? task / blocks : task) % to.rows();
+            const int64_t block = (grouped ? task : task / to.rows()) % blocks;
             const RowSection& section = sections[static_cast<size_t>(image % number)];
             const ChannelTasks::Part part = parts.at(block, head);
             const int64_t n = image / number, first = part.first;
