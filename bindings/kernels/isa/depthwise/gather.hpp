@@ -170,10 +170,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
         const int64_t c = smaller(begin, run.channels - tile.block);
         next = c + tile.block;
         const int64_t from = lay == Lay::own ? c : smaller(c, run.readable - L);
-        // few outputs: every other segment has sums of its own, so that the multipliers are busy
-        constexpr int kSets = 4 * Q <= kOutputs<L> ? 2 : 1;
-        Floats<L> sums[kSets][Q] = {};
-        Floats<L>(&sum)[Q] = sums[0];
+        Floats<L> sum[Q];
         if (tile.first) {
             const Floats<L> start = run.bias ? load_bytes<Floats<L>>(run.bias + c) : Floats<L>{};
 #pragma GCC unroll 16
