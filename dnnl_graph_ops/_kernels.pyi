@@ -563,12 +563,9 @@ def int8_depthwise_gather(
     epilogue: Epilogue = ...,
 ) -> Kernel:
     """run(src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)): dst = results
-    of the sums of src * weights, as int8_product makes them. The problem is of s8 or u8, channels last; packed
-    holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24.
+    of the sums of src * weights, as int8_product makes them. The problem is of s8 or u8, channels last, at
+    least 8; packed holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24.
     """
-
-def int8_depthwise_gathers(problem: DepthwiseProblem) -> bool:
-    """Returns whether int8_depthwise_gather takes a problem."""
 
 def int8_depthwise_pack(
     layer: LayerSizes,
@@ -577,12 +574,10 @@ def int8_depthwise_pack(
     weights_strides: Sequence[int],
     src_dtype: int,
     src_zero: int,
-    has_points: bool = False,
     isa: str = "",
 ) -> Kernel:
-    """run(weights (c, kernel), [points (c)], packed): packed = weights for int8_depthwise. dgrad: for a transposed
-    convolution. points are zero points in s32, for sets that multiply words; for the other sets the zero point
-    of u8 is 128.
+    """run(weights (c, kernel), packed): packed = weights for int8_depthwise. dgrad: for a transposed convolution.
+    The zero point of weights in u8 is 128.
     """
 
 def int8_depthwise_size(layer: LayerSizes, dgrad: bool, isa: str = "") -> int:

@@ -16,7 +16,8 @@ from .test_filter_product import random_case
 from .test_int8_product import GUARD, SETS, Quantization, draw, guarded, random_quantization, spread, truth
 
 kernels = _core.kernels
-BY_CHANNELS = [isa for isa in SETS if isa not in ("amxint8", "emulatedint8tiles")]
+WITHOUT = ("amxint8", "avx2words", "emulatedint8tiles")
+BY_CHANNELS = [isa for isa in SETS if isa not in WITHOUT]
 CHANNELS = [1, 3, 8, 16, 17, 24, 31, 32, 33, 64, 72, 96, 130, 200]
 
 
@@ -38,12 +39,10 @@ def run_layer(case: Case, forward: bool, isa: str, q: Quantization, src: Array, 
         case.batch, channels, case.source, case.output, case.kernel, case.strides, case.pads, case.dilations
     )
     taps = in_out_taps(weights, case.weights_format)
-    points = spread(q.weights_zeros, channels, np.int32)
-    words = kernels.int8_pack_subtracts(isa)
     packed = np.full(kernels.int8_depthwise_size(layer, forward, isa) + 2 * GUARD, 7, np.int8)
     of_src = (code(q.src), q.src_zero)
-    pack = kernels.int8_depthwise_pack(layer, forward, code(q.weights), [taps[0], *taps[2:]], *of_src, words, isa)
-    pack.run(weights, *([points] if words else []), packed[GUARD:-GUARD])
+    pack = kernels.int8_depthwise_pack(layer, forward, code(q.weights), [taps[0], *taps[2:]], *of_src, isa)
+    pack.run(weights, packed[GUARD:-GUARD])
     assert (packed[:GUARD] == 7).all() and (packed[-GUARD:] == 7).all()
     kernel = kernels.int8_depthwise(
         layer, forward, code(q.src), in_all_axes(src), q.src_zero, code(q.dst), in_all_axes(result), q.of_result,
@@ -57,9 +56,8 @@ def check(rng: np.random.Generator, case: Case, isa: str, q: Quantization | None
     channels = case.groups
     for direction in ("dgrad", "fprop"):
         how = q or random_quantization(rng, channels)
-        if not kernels.int8_pack_subtracts(isa):
-            # weights less their zero points have to be bytes
-            how = replace(how, weights_zeros=(0 if how.weights == "s8" else 128,))
+        # weights less their zero points have to be bytes
+        how = replace(how, weights_zeros=(0 if how.weights == "s8" else 128,))
         print(direction, how)
         read, made = case.source, case.output
         if direction != "dgrad":
@@ -116,8 +114,7 @@ def test_the_largest_products_are_exact(isa):
 def test_views_leave_the_rest_alone(seed, isa):
     rng = np.random.default_rng(seed)
     case = Case(2, (20, 20), (5, 20), (10, 40), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), 20, "IOX")
-    zero = 0 if kernels.int8_pack_subtracts(isa) else 128
-    how = Quantization("s8", "u8", "s8", 3, (zero,), (0.01,), False, 0.5, 1)
+    how = Quantization("s8", "u8", "s8", 3, (128,), (0.01,), False, 0.5, 1)
     src = draw(rng, (2, 7, 41, 32), "s8")[:, 1:6, ::2][:, :, :20, :20]
     weights = draw(rng, case.iox(), "u8")
     room = np.full((2, 20, 41, 29), 7, np.int8)
@@ -128,20 +125,19 @@ def test_views_leave_the_rest_alone(seed, isa):
     assert (room == 7).all()
 
 
-def test_sets_without_the_kernel_are_named():
+@pytest.mark.parametrize("isa", [isa for isa in SETS if isa in WITHOUT])
+def test_sets_without_the_kernel_are_named(isa):
     sizes = kernels.LayerSizes(1, 8, (4,), (4,), (3,), (1,), (1,), (1,))
-    tiles = [isa for isa in SETS if isa not in BY_CHANNELS]
-    if not tiles:
-        pytest.skip("every set that runs here has the kernel")
-    with pytest.raises(errors.InvalidArgumentError, match=f"{tiles[0]} has no depthwise kernel"):
-        kernels.int8_depthwise_size(sizes, False, tiles[0])
+    with pytest.raises(errors.InvalidArgumentError, match=f"{isa} has no depthwise kernel"):
+        kernels.int8_depthwise_size(sizes, False, isa)
 
 
-def test_results_are_integers_or_floats():
+@pytest.mark.parametrize("isa", BY_CHANNELS)
+def test_results_are_integers_or_floats(isa):
     sizes = kernels.LayerSizes(1, 8, (4,), (4,), (3,), (1,), (1,), (1,))
     strides = (32, 1, 8)
     with pytest.raises(errors.InvalidArgumentError, match="is not f32, bf16 or f16"):
-        kernels.int8_depthwise(sizes, False, code("u8"), strides, 0, code("s32"), strides, isa=BY_CHANNELS[0])
+        kernels.int8_depthwise(sizes, False, code("u8"), strides, 0, code("s32"), strides, isa=isa)
 
 
 def gather_layer(case: Case, forward: bool, q: Quantization, src: Array, weights: Array, bias: Array,
@@ -157,9 +153,7 @@ def gather_layer(case: Case, forward: bool, q: Quantization, src: Array, weights
     strides = [in_all_axes(src), in_all_axes(result)][:: 1 if forward else -1]
     of_weights = [stride // 4 for stride in centred.strides]
     problem = kernels.DepthwiseProblem(layer, code(q.src), strides[0], of_weights, strides[1])
-    assert kernels.int8_depthwise_gathers(problem)
-    floats = kernels.DepthwiseProblem(layer, code("f32"), strides[0], of_weights, strides[1])
-    packing, size, *_ = kernels.depthwise_packing(floats, forward)
+    packing, size, *_ = kernels.depthwise_packing(problem, forward)
     packed = np.full(size, np.nan, np.float32)
     packing.run(centred, packed)
     kernel = kernels.int8_depthwise_gather(problem, forward, q.src_zero, code(q.dst), q.of_result, q.has_bias)
@@ -172,17 +166,26 @@ def random_gathered(rng: np.random.Generator) -> Case:
     return replace(case, channels=(c, c), groups=c)
 
 
+def check_gathered(rng: np.random.Generator, case: Case) -> None:
+    for direction in ("dgrad", "fprop"):
+        how = random_quantization(rng, case.groups)
+        print(direction, how)
+        read, made = (case.source, case.output)[:: 1 if direction == "dgrad" else -1]
+        src = draw(rng, (case.batch, *read, case.groups), how.src)
+        weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox(), how.weights), case.weights_format))
+        bias = rng.standard_normal(case.groups).astype(np.float32) * 10
+        result, room = guarded((case.batch, *made, case.groups), how.dst)
+        gather_layer(case, direction == "dgrad", how, src, weights, bias, result)
+        assert (room[:GUARD] == 7).all() and (room[-GUARD:] == 7).all(), "what lies around was written"
+        np.testing.assert_array_equal(result, truth(case, direction, how, src, weights, bias), err_msg=direction)
+
+
 @pytest.mark.cases(20, 200, 2000, each=EACH)
 def test_sums_in_floats_are_exact(seed, start):
     for rng, case in draws(seed, start, random_gathered):
-        for direction in ("dgrad", "fprop"):
-            how = random_quantization(rng, case.groups)
-            print(direction, how)
-            read, made = (case.source, case.output)[:: 1 if direction == "dgrad" else -1]
-            src = draw(rng, (case.batch, *read, case.groups), how.src)
-            weights = np.ascontiguousarray(ct.from_iox(draw(rng, case.iox(), how.weights), case.weights_format))
-            bias = rng.standard_normal(case.groups).astype(np.float32) * 10
-            result, room = guarded((case.batch, *made, case.groups), how.dst)
-            gather_layer(case, direction == "dgrad", how, src, weights, bias, result)
-            assert (room[:GUARD] == 7).all() and (room[-GUARD:] == 7).all(), "what lies around was written"
-            np.testing.assert_array_equal(result, truth(case, direction, how, src, weights, bias), err_msg=direction)
+        check_gathered(rng, case)
+
+
+def test_floats_sum_as_many_taps_as_integers_do(rng):
+    """Sources of f32 with so many readings are copied to blocks of channels before."""
+    check_gathered(rng, SPECIAL[2])

@@ -476,8 +476,6 @@ std::shared_ptr<Kernel> make_gather(const DepthwiseProblem& problem, bool has_bi
     return std::make_shared<GatherKernel>(name, problem, dgrad, options);
 }
 
-bool gathers_integers(const DepthwiseProblem& problem) { return choose_path(problem) == Path::channels; }
-
 std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool dgrad, int src_zero, int dst_dtype,
                                          const IntegerResult& result, bool has_bias, const Epilogue& epilogue) {
     constexpr const char* name = "int8_depthwise_gather";
@@ -496,9 +494,10 @@ std::shared_ptr<Kernel> make_int8_gather(const DepthwiseProblem& problem, bool d
 
 std::tuple<std::shared_ptr<Kernel>, int64_t, Dims, Dims> make_packing(const DepthwiseProblem& problem, bool dgrad) {
     check_depthwise("depthwise_packing", problem);
-    float_type(problem.dtype);
+    const int dtype = is_byte(number_type(problem.dtype)) ? kF32 : problem.dtype;
+    float_type(dtype);
     const PackedWeights packed(problem, choose_path(problem), dgrad);
-    return {packed.packing(problem.dtype, problem.weights_strides), packed.floats, packed.shape, packed.strides};
+    return {packed.packing(dtype, problem.weights_strides), packed.floats, packed.shape, packed.strides};
 }
 
 }  // namespace
@@ -514,8 +513,7 @@ const Declaration kDepthwiseGather[] = {
      "epilogue=...)",
      make_int8_gather, "src (n, c, spatial), packed, scales (c), [bias (c)], epilogue's..., dst (n, c, spatial)",
      "dst = results of the sums of src * weights, as int8_product makes them. The problem is of s8 or u8, channels "
-     "last; packed holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24."},
-    {"int8_depthwise_gathers(problem)", gathers_integers, "Returns whether int8_depthwise_gather takes a problem."},
+     "last, at least 8; packed holds integers in f32, from depthwise_packing. Sums are f32, exact below 2^24."},
     {"depthwise_packing(problem, dgrad)", make_packing, "weights (c, kernel), packed",
      "Returns the kernel that packs weights for kernels of the direction with packed=True, the floats of packed, and "
      "the shape and strides of the weights in packed."},

@@ -69,7 +69,7 @@ struct Int8DepthwiseLayout {
 
     Int8DepthwiseLayout(const LayerSizes& sizes, bool dgrad, const std::string& isa)
         : layer(checked(sizes)), dot(set_of(isa)), code(*dot.depthwise), axes(sizes, dgrad),
-          block(kDepthwiseVectors * code.lanes), blocks(ceil_div(sizes.c, block)), step_bytes(block * 4) {
+          block(kDepthwiseVectors * code.lanes), blocks(ceil_div(sizes.c, block)), step_bytes(block * kDepthwiseRows) {
         const TapAxis &first = axes.outer[0], &second = axes.outer[1];
         inner = axes.inner.taps;
         const bool one_row = first.kernel == 1 && second.kernel == 1 && first.phases == 1 && second.phases == 1;
@@ -77,7 +77,7 @@ struct Int8DepthwiseLayout {
         if (one_row && axes.inner.phases == 1 && rising) {
             apart = inner[0][1].base - inner[0][0].base;
             inner[0].clear();
-            for (size_t t = 0; t < axes.inner.taps[0].size(); t += static_cast<size_t>(code.rows)) {
+            for (size_t t = 0; t < axes.inner.taps[0].size(); t += kDepthwiseRows) {
                 inner[0].push_back(axes.inner.taps[0][t]);
             }
         }
@@ -93,11 +93,11 @@ struct Int8DepthwiseLayout {
                 for (const Tap& b : second.taps[static_cast<size_t>(p % second.phases)]) phase.rows.push_back({a, b});
             }
             const auto rows = static_cast<int64_t>(phase.rows.size());
-            phase.steps = ceil_div(rows, code.rows);
+            phase.steps = ceil_div(rows, kDepthwiseRows);
             const bool alone = first.outputs == 1 && first.taps[0].size() == 1 && second.phases == 1;
             if (alone && rows > 1 && second.taps[0][1].base == second.taps[0][0].base + 1) {
                 further = second.advance;
-                together = (phase.steps * code.rows - rows) / further + 1;
+                together = (phase.steps * kDepthwiseRows - rows) / further + 1;
             }
             for (const auto& taps : inner) {
                 const int64_t number = static_cast<int64_t>(taps.size()) * phase.steps;
@@ -122,37 +122,35 @@ struct Int8DepthwiseLayout {
 class Int8DepthwisePack final : public Kernel {
 public:
     Int8DepthwisePack(const LayerSizes& sizes, bool dgrad, int dtype, const Dims& strides, int src_dtype, int src_zero,
-                      bool has_points, const std::string& isa)
-        : layout_(sizes, dgrad, isa), strides_(strides), words_(layout_.dot.item == 2), has_points_(has_points) {
+                      const std::string& isa)
+        : layout_(sizes, dgrad, isa), strides_(strides) {
         name = "int8_depthwise_pack";
-        arity = has_points ? 3 : 2;
+        arity = 2;
         check_list(name, "strides", strides, sizes.kernel.size() + 1, 0, INT64_MAX);
         Dims shape = {sizes.c};
         shape.insert(shape.end(), sizes.kernel.begin(), sizes.kernel.end());
         check_extent(name, "strides", shape, strides);
         unsigned_ = integer_type(name, "weights", dtype) == ElementType::u8;
         zero_ = unsigned_zero(name, src_dtype, src_zero);
-        if (has_points && !words_) fail(ErrorKind::invalid_argument, name + ": bytes have no room for points");
     }
 
     void run(char* const* operands) const override {
-        const auto* points = has_points_ ? reinterpret_cast<const int32_t*>(operands[1]) : nullptr;
-        char* packed = operands[arity - 1];
+        char* packed = operands[1];
         std::fill_n(packed, layout_.bytes, char{0});
         for (const OuterPhase& phase : layout_.phases) {
             for (size_t r = 0; r < phase.places.size(); ++r) {
-                pack(phase, layout_.inner[r], phase.places[r], operands[0], points, packed);
+                pack(phase, layout_.inner[r], phase.places[r], operands[0], packed);
             }
         }
     }
 
 private:
     void pack(const OuterPhase& phase, const std::vector<Tap>& taps, const OuterPhase::Place& place,
-              const char* weights, const int32_t* points, char* packed) const {
+              const char* weights, char* packed) const {
         const auto axes = static_cast<int64_t>(strides_.size());
         const int64_t outer[2] = {axes > 3 ? strides_[1] : 0, axes > 2 ? strides_[static_cast<size_t>(axes - 2)] : 0};
         auto* starts = reinterpret_cast<int32_t*>(packed + place.starts);
-        const int64_t rows = layout_.code.rows, block = layout_.block;
+        const int64_t rows = kDepthwiseRows, block = layout_.block;
         const auto number = static_cast<int64_t>(taps.size());
         for (int64_t c = 0; c < layout_.layer.c; ++c) {
             int32_t total = 0;
@@ -165,20 +163,15 @@ private:
                     const int64_t k = layout_.apart == 0 ? tap : tap + i;
                     const char at =
                         weights[c * strides_[0] + row[0].k * outer[0] + row[1].k * outer[1] + k * strides_.back()];
-                    int weight = unsigned_ ? static_cast<uint8_t>(at) : static_cast<int8_t>(at);
-                    // bytes are signed: Python passes u8 with the zero point 128 only
-                    weight -= points != nullptr ? points[c] : unsigned_ && !words_ ? 128 : 0;
+                    // the zero point of u8 is 128
+                    const int weight = unsigned_ ? static_cast<uint8_t>(at) - 128 : static_cast<int8_t>(at);
                     total += weight;
                     for (int64_t v = 0; v < layout_.together; ++v) {
                         const int64_t slot = i + v * layout_.further;
                         const int64_t step = (v * layout_.blocks + c / block) * number + t;
                         char* to = packed + place.weights + (step * phase.steps + slot / rows) * layout_.step_bytes +
-                                   c % block * 4;
-                        if (words_) {
-                            reinterpret_cast<int16_t*>(to)[slot % rows] = static_cast<int16_t>(weight);
-                        } else {
-                            to[slot % rows] = static_cast<char>(weight);
-                        }
+                                   c % block * rows;
+                        to[slot % rows] = static_cast<char>(weight);
                     }
                 }
             }
@@ -188,7 +181,6 @@ private:
 
     const Int8DepthwiseLayout layout_;
     const Dims strides_;
-    const bool words_, has_points_;
     bool unsigned_;
     int zero_;
 };
@@ -319,7 +311,7 @@ private:
     }
 
     // Returns the positions of a row that are copied for `positions` mixed ones.
-    int64_t beside(int64_t positions) const { return positions + (layout_.code.rows - 1) * layout_.apart; }
+    int64_t beside(int64_t positions) const { return positions + (kDepthwiseRows - 1) * layout_.apart; }
 
     // Copies a row as often as rows are mixed; all of its positions exist.
     void copy_row(DepthwiseMix& mix, std::vector<const char*>& lines, char* memory) const {
@@ -330,9 +322,9 @@ private:
         for (int64_t p = mix.begin; p < end; ++p) std::copy_n(lines[0] + p * mix.pitch, channels, memory + p * block);
         std::fill_n(memory + end * block, (count - end) * block, static_cast<char>(mix.filling ^ mix.flip));
         lines.clear();
-        for (int64_t i = 0; i < layout_.code.rows; ++i) lines.push_back(memory + i * layout_.apart * block);
+        for (int64_t i = 0; i < kDepthwiseRows; ++i) lines.push_back(memory + i * layout_.apart * block);
         mix.rows = lines.data();
-        mix.row_count = layout_.code.rows;
+        mix.row_count = kDepthwiseRows;
         mix.pitch = mix.readable = block;
         mix.begin = 0;
         mix.end = mix.positions;
@@ -394,12 +386,10 @@ int64_t packed_size(const LayerSizes& sizes, bool dgrad, const std::string& isa)
 const Declaration kInt8Depthwise[] = {
     {"int8_depthwise_size(layer, dgrad, isa='')", packed_size,
      "Returns the bytes of the packed weights of int8_depthwise."},
-    {"int8_depthwise_pack(layer, dgrad, weights_dtype, weights_strides, src_dtype, src_zero, has_points=False, "
-     "isa='')",
-     kernel_by<Int8DepthwisePack, LayerSizes, bool, int, Dims, int, int, bool, std::string>,
-     "weights (c, kernel), [points (c)], packed",
-     "packed = weights for int8_depthwise. dgrad: for a transposed convolution. points are zero points in s32, for "
-     "sets that multiply words; for the other sets the zero point of u8 is 128."},
+    {"int8_depthwise_pack(layer, dgrad, weights_dtype, weights_strides, src_dtype, src_zero, isa='')",
+     kernel_by<Int8DepthwisePack, LayerSizes, bool, int, Dims, int, int, std::string>, "weights (c, kernel), packed",
+     "packed = weights for int8_depthwise. dgrad: for a transposed convolution. The zero point of weights in u8 is "
+     "128."},
     {"int8_depthwise(layer, dgrad, src_dtype, src_strides, src_zero, dst_dtype, dst_strides, "
      "result=None, bias_dtype=0, epilogue=..., isa='')",
      kernel_by<Int8Depthwise, LayerSizes, bool, int, Dims, int, int, Dims, IntegerResult, int, Epilogue, std::string>,

@@ -76,7 +76,7 @@ bool reads_where_they_lie(const DepthwiseProblem& p) { return p.width > 1 || rea
 Path choose_path(const DepthwiseProblem& p) {
     const int64_t vector = vector_code().depthwise.min_channels;
     const bool last = p.src_strides[1] == 1 && p.dst_strides[1] == 1 && p.c >= vector;
-    if (last && reads_where_they_lie(p)) return Path::channels;
+    if (last && (reads_where_they_lie(p) || is_byte(number_type(p.dtype)))) return Path::channels;
     return p.c >= vector || p.src_strides.back() != 1 || p.dst_strides.back() != 1 ? Path::blocks : Path::space;
 }
 

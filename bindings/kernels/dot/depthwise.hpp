@@ -5,11 +5,12 @@
 
 namespace dgo {
 
-// Channels of a block, in vectors, and outputs that are summed at once: memory has room for all of them.
-constexpr int64_t kDepthwiseVectors = 4, kDepthwiseOutputs = 4;
+// Channels of a block, in vectors, and outputs that are summed at once: memory has room for all of them. Rows of the
+// kernel in a step: as many as an instruction sums up.
+constexpr int64_t kDepthwiseVectors = 4, kDepthwiseOutputs = 4, kDepthwiseRows = 4;
 
-// mixed[position][step][channel of the block][row of the step] = rows of src: a step has as many rows of the kernel as
-// an instruction sums up. Positions outside of [begin, end) and rows that are null have the filling.
+// mixed[position][step][channel of the block][row of the step] = rows of src. Positions outside of [begin, end) and rows
+// that are null have the filling.
 struct DepthwiseMix {
     const char* const* rows;  // addresses of position 0
     int64_t row_count, pitch;  // bytes from one position to the next
@@ -31,7 +32,7 @@ struct DepthwiseSum {
 };
 
 struct DotDepthwise {
-    int64_t lanes, rows;  // rows: of a step
+    int64_t lanes;
     void (*mix)(const DepthwiseMix&);
     void (*sum)(const DepthwiseSum&);
 };

@@ -79,7 +79,7 @@ struct Dot {
     // left. Null: the set has no such function.
     bool (*round)(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end);
     const DotWindows* windows;  // null: not for 8 bits
-    const DotDepthwise* depthwise;  // null: not for bf16, nor of tiles
+    const DotDepthwise* depthwise;  // of vectors of bytes; else null
 };
 
 }  // namespace dgo

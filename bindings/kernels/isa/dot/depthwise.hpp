@@ -31,9 +31,9 @@ DGO_INLINE Lanes in_order(Lanes v) {
     }
 }
 
-template <class Type, class Multiply>
+template <class Multiply>
 struct Depthwise {
-    static constexpr int kRows = 4 / Type::kItem;
+    static constexpr int kRows = kDepthwiseRows;
     static constexpr int64_t kBytes = 4 * kLanes, kBlock = kDepthwiseVectors * kBytes;
     typedef uint8_t Bytes __attribute__((vector_size(kBytes)));
 
@@ -51,20 +51,13 @@ struct Depthwise {
                 x[i] = in_order(bits<Lanes>(bits<Bytes>(load_bytes<Lanes>(at[i])) ^ bits<Bytes>(flips)));
             }
             const Lanes low = zip<1, false>(x[0], x[1]), high = zip<1, true>(x[0], x[1]);
-            Lanes v[kDepthwiseVectors];
-            if constexpr (kRows == 2) {
-                const Lanes none{};
-                v[0] = zip<1, false>(low, none), v[1] = zip<1, true>(low, none);
-                v[2] = zip<1, false>(high, none), v[3] = zip<1, true>(high, none);
-            } else {
-                Lanes low2 = low, high2 = high;
-                if constexpr (kReal > 2) {
-                    const Lanes last = x[kReal - 1];
-                    low2 = zip<1, false>(x[2], last), high2 = zip<1, true>(x[2], last);
-                }
-                v[0] = zip<2, false>(low, low2), v[1] = zip<2, true>(low, low2);
-                v[2] = zip<2, false>(high, high2), v[3] = zip<2, true>(high, high2);
+            Lanes low2 = low, high2 = high;
+            if constexpr (kReal > 2) {
+                const Lanes last = x[kReal - 1];
+                low2 = zip<1, false>(x[2], last), high2 = zip<1, true>(x[2], last);
             }
+            const Lanes v[] = {zip<2, false>(low, low2), zip<2, true>(low, low2), zip<2, false>(high, high2),
+                               zip<2, true>(high, high2)};
             for (int64_t j = 0; j < kDepthwiseVectors; ++j) store_bytes(to + j * kBytes, v[j]);
         }
     }
@@ -113,10 +106,8 @@ struct Depthwise {
         for (int64_t row = 0; row < of.row_count; row += kRows, to += kBlock) {
             const int64_t left = of.row_count - row, real = smaller(left, kRows);
             const char* const* lines = of.rows + row;
-            if constexpr (kRows == 4) {
-                if (real == 4) mix_step<4>(of, lines, left, whole, to, to_next);
-                if (real == 3) mix_step<3>(of, lines, left, whole, to, to_next);
-            }
+            if (real == 4) mix_step<4>(of, lines, left, whole, to, to_next);
+            if (real == 3) mix_step<3>(of, lines, left, whole, to, to_next);
             if (real == 2) mix_step<2>(of, lines, left, whole, to, to_next);
             if (real == 1) mix_step<1>(of, lines, left, whole, to, to_next);
         }
@@ -174,12 +165,12 @@ struct Depthwise {
         return vectors == 2 ? sum_vectors<2>(of, 0) : sum_vectors<1>(of, 0);
     }
 
-    static constexpr DotDepthwise kCode = {kLanes, kRows, mix, sum};
+    static constexpr DotDepthwise kCode = {kLanes, mix, sum};
 };
 
 template <class Type, class Multiply>
-constexpr const DotDepthwise* kDepthwiseOf = &Depthwise<Type, Multiply>::kCode;
+constexpr const DotDepthwise* kDepthwiseOf = nullptr;
 template <class Multiply>
-constexpr const DotDepthwise* kDepthwiseOf<Bf16Pairs, Multiply> = nullptr;
+constexpr const DotDepthwise* kDepthwiseOf<ByteQuads, Multiply> = &Depthwise<Multiply>::kCode;
 
 }  // namespace dgo::DGO_ISA
