@@ -36,7 +36,11 @@ ELSEWHERE = {
     ),
     "kernels/epilogue": ("bindings/test_epilogue.py", "bindings/test_kernel_epilogues.py"),
     "kernels/few_channels": ("bindings/test_few_channels.py",),
-    "kernels/filtering": ("bindings/test_filter_product.py", "bindings/test_kernels_groups.py"),
+    "kernels/filtering": (
+        "bindings/test_filter_product.py",
+        "bindings/test_filter_lines.py",
+        "bindings/test_kernels_groups.py",
+    ),
     "kernels/im2col": ("bindings/test_im2col.py",),
     "kernels/indices": ("bindings/test_indices.py", "bindings/test_gather.py", "bindings/test_topk.py"),
     "kernels/isa": ("bindings/test_isa.py", "bindings/test_isa_symbols.py", "bindings/test_trapped.py"),
