@@ -92,11 +92,10 @@ def _product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 @computes("QLinearMatMul", size=sizes.product)
 def _quantized_product(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = inputs
-    total = (a.astype(np.float64) - _shift(a_zero, (1,))) @ (b.astype(np.float64) - _shift(b_zero, ()))
     left = a_scale.astype(np.float64)
     left = left.reshape(-1, 1) if left.ndim == 1 and left.size > 1 else left
     factor = left * b_scale.astype(np.float64) / scale.astype(np.float64)
-    return rounded(total * factor, _shift(zero, (1,)), zero.dtype)
+    return rounded(_product(node, (a, b, a_zero, b_zero)) * factor, _shift(zero, (1,)), zero.dtype)
 
 
 @computes("ConvInteger", size=window_size)
@@ -109,14 +108,11 @@ def _integers(node: OnnxNode, inputs: Sequence[Any]) -> Array:
 @computes("QLinearConv")
 def _quantized_convolution(node: OnnxNode, inputs: Sequence[Any]) -> Array:
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = inputs[:8]
-    bias, sides = item(inputs, 8), (1,) * (w.ndim - 1)
-    total = convolved(node, x - _shift(x_zero, ()), w - _shift(w_zero, sides))
-    sides = sides[1:]
+    total, bias, sides = _integers(node, (x, w, x_zero, w_zero)), item(inputs, 8), (1,) * (w.ndim - 2)
     total = total if bias is None else total + bias.astype(np.float64).reshape(-1, *sides)
     each = w_scale.astype(np.float64)
-    factor = (
-        x_scale.astype(np.float64) * (each.reshape(-1, *sides) if each.size > 1 else each) / scale.astype(np.float64)
-    )
+    each = each.reshape(-1, *sides) if each.size > 1 else each
+    factor = x_scale.astype(np.float64) * each / scale.astype(np.float64)
     return rounded(total * factor, _shift(zero, ()), zero.dtype)
 
 
