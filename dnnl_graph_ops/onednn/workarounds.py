@@ -358,12 +358,7 @@ def crosses_depths(channels: int, kernel: Sequence[int], strides: Sequence[int],
     return len(kernel) == 3 and max(kernel) == 1 and depth > 1 and copied
 
 
-def in_tiles(problem: ConvProblem, isa: str) -> bool:
-    """Whether the library computes a problem in bf16 or f16, and in tiles with this instruction set."""
-    return problem.dtype in cpu.HALVES and "amx" in cpu.native(isa)
-
-
 def is_misread(problem: ConvProblem) -> bool:
-    """Whether the library gets the op of a problem wrong where it computes it `in_tiles`."""
+    """Whether the library gets the op of a problem in bf16 or f16 wrong where it computes it in tiles."""
     g = problem.geometry
     return problem.direction == FPROP and wrong_in_tiles(g.x_channels, g.groups, g.kernel, g.strides, g.y[0])

@@ -142,7 +142,7 @@ def _splits_tiles_for_the_caller(op) -> bool:
 def widened_convolution(d: Draw, unmet: str | None) -> None:
     d.options, d.exact = {"tune": "off"}, 2.0**8
     # a choice avoids such kernels
-    d.forced = [(cpu, "has_tiles", lambda runtime: True), (workarounds, "in_tiles", lambda problem, isa: False)]
+    d.forced = [(cpu, "has_tiles", lambda runtime: True), (Env, "has_tiles", False)]
     dtype = "bf16"
     if unmet == "it is not in f32":
         dtype = "f32"
