@@ -6,7 +6,6 @@ instruction set.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -337,16 +336,12 @@ def table(runtime: str, release: str, isa: str) -> Table:
 
     A damaged file is ignored with a RuntimeWarning.
     """
-    for path in (user_file(runtime, release), package_file(runtime, release)):
-        try:
-            for one in cache_files.read(path)["tables"]:
-                if isa in one["isa"]:
-                    return parse(one)
-        except OSError:
-            continue
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            warnings.warn(f"the int8 partitions in {path} are damaged and are ignored", RuntimeWarning, stacklevel=2)
-    return Table({}, ())
+
+    def of_isa(path: Path) -> Table | None:
+        return next((parse(one) for one in cache_files.read(path)["tables"] if isa in one["isa"]), None)
+
+    paths = user_file(runtime, release), package_file(runtime, release)
+    return cache_files.first(paths, of_isa, "int8 partitions") or Table({}, ())
 
 
 def parse(content: Any) -> Table:

@@ -6,14 +6,16 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 # bytes; larger files are refused
 LARGEST_FILE = 1 << 16
 _DECODER = json.JSONDecoder()
+T = TypeVar("T")
 
 
 def folder(subject: str) -> Path:
@@ -42,6 +44,24 @@ def item(content: str, name: str) -> Any:
     key = f"{json.dumps(name)}: "
     place = content.find(key)
     return _DECODER.raw_decode(content, place + len(key))[0] if place >= 0 else None
+
+
+def first(paths: Iterable[Path], parse: Callable[[Path], T | None], subject: str) -> T | None:
+    """Returns the first result of `parse` for these paths that is not None; None if there is none.
+
+    Missing files are skipped, and damaged ones with a RuntimeWarning about their `subject`.
+    """
+    for path in paths:
+        try:
+            content = parse(path)
+        except OSError:
+            continue
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            warnings.warn(f"the {subject} in {path} are damaged and are ignored", RuntimeWarning, stacklevel=3)
+        else:
+            if content is not None:
+                return content
+    return None
 
 
 def text(path: Path) -> str:

@@ -6,7 +6,6 @@ whole range of a dtype, in units in the last place, and whether NaN becomes a nu
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -108,16 +107,14 @@ def table(runtime: str, release: str, isa: str) -> Table | None:
 
     The table comes from the user's file, else from the package's. A damaged file is ignored with a RuntimeWarning.
     """
-    for path in (user_file(runtime, release), package_file(runtime, release)):
-        try:
-            content = cache_files.item(cache_files.text(path), isa)
-            if content is not None:
-                return parse(content)
-        except OSError:
-            continue
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            warnings.warn(f"the errors of post-ops in {path} are damaged and are ignored", RuntimeWarning, stacklevel=2)
-    return None
+
+    def of_isa(path: Path) -> Table | None:
+        content = cache_files.item(cache_files.text(path), isa)
+        return None if content is None else parse(content)
+
+    return cache_files.first(
+        (user_file(runtime, release), package_file(runtime, release)), of_isa, "errors of post-ops"
+    )
 
 
 @cache
