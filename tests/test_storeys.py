@@ -50,6 +50,7 @@ WINGS = {"frontends": ({"onnx", "torch_export"}, {"reading"})}
 # importer, imported: for types only, which nobody loads
 EXCEPTIONS = {
     ("graph.graph", "net.net"): "what Graph.compile returns",
+    ("graph.value", "graph.graph"): "the graph of a Value",
     ("net.net", "streaming.stream"): "what Net.stream returns",
 }
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 from ..graph import Value
-from ..graph.graph import Late
+from ..graph.value import Late
 from ..shapes import Meta
 
 Ints: TypeAlias = tuple[int, ...]

@@ -11,7 +11,7 @@ import numpy as np
 from ..compile import selection
 from ..errors import UnsupportedError
 from ..graph import Graph, Node, Value
-from ..graph.graph import Late
+from ..graph.value import Late
 from ..net.net import made
 from ..schema import OPS
 from ..shapes import Meta, checked
