@@ -264,7 +264,7 @@ def _run(
     # it need not overwrite them: where it may not, other sizes ask nothing
     over, trace = beside and plain(kernel).over_operands, current()
     if over and trace is not None:
-        over = trace.overwrites and kernel.over_operands
+        over = trace.exploits and kernel.over_operands
     pairs = [(view, target) for view in beside if view.dtype == target.dtype] if over else []
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 

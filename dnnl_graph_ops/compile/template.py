@@ -75,15 +75,15 @@ def _dim(trace: Trace, size: int) -> Any:
 class Template:
     """A plan as a function of the unknown dims of a net's inputs; `traced` at these ones."""
 
-    def __init__(self, net: Traceable, shapes: Sequence[Ints], overwrites: bool = True) -> None:
+    def __init__(self, net: Traceable, shapes: Sequence[Ints], exploits: bool = True) -> None:
         """Traces the compilation for inputs of these shapes, all row-major. Raises Refused.
 
-        `overwrites`: whether results overwrite operands where these shapes allow it, which other ones then have to.
+        `exploits`: see `Trace`.
         """
         self.env = net.env
         self._name = net.name
         with tracing() as trace:
-            trace.overwrites = overwrites
+            trace.exploits = exploits
             given = [
                 tuple(_dim(trace, size) if dim is None else size for dim, size in zip(value.shape, shape, strict=True))
                 for value, shape in zip(net.inputs, shapes, strict=True)
@@ -119,10 +119,11 @@ class Template:
         constants = [buffer for buffer in buffers if buffer.place is Place.CONSTANT]
         self._parts = kind(steps, c, constants, self._name)
         result = (self._parts.varying, moved, c.lowering.macs)
-        conditions = trace.conditions[inferred:]
+        conditions = trace.conditions[inferred:] + trace.exploited
         self._plan = formula(trace, trace.dims, conditions, result)
         over = [condition for condition in conditions if condition[1] == "is" and condition[0][1] == "over_operands"]
-        self._overwrites = formula(trace, trace.dims, over, ()) if over else None
+        exploited = over + trace.exploited
+        self._exploited = formula(trace, trace.dims, exploited, ()) if exploited else None
         # the arrays are kept until the first plan has them; from then on plans alone keep them
         self._arrays: Sequence[Any] = [data_of(buffer) for buffer in constants]
         self._constants = [(weakref.ref(array), b.shared) for array, b in zip(self._arrays, constants, strict=True)]
@@ -136,12 +137,12 @@ class Template:
         """Whether a plan keeps the constants alive, so that other plans may share them."""
         return all(reference() is not None for reference, _ in self._constants)
 
-    def overwrites(self, unknown: Sequence[int]) -> bool:
-        """Whether results may overwrite operands as in the trace for these unknown dims; True for dims far from it."""
-        if self._overwrites is None or not _is_near(self.traced, unknown):
+    def exploits(self, unknown: Sequence[int]) -> bool:
+        """Whether these unknown dims allow what the plan exploits; True for dims far from the trace."""
+        if self._exploited is None or not _is_near(self.traced, unknown):
             return True
         try:
-            return self._overwrites(unknown) is not None
+            return self._exploited(unknown) is not None
         except Error:
             # a kernel refuses such sizes for another reason
             return True
@@ -210,16 +211,16 @@ class Templates:
 
         `shapes`: of the inputs, in which the unknown dims are. Call it from one thread at a time.
         """
-        overwrites = True
+        exploits = True
         for template in self._all:
             executor = template.executor(unknown) if template.env == net.env else None
             if executor is not None:
                 self._served += 1
                 return executor
-            overwrites &= template.overwrites(unknown)
+            exploits &= template.exploits(unknown)
         nearest = _nearest(self._known, unknown)
         if nearest is not None:
-            executor, _ = self._made(net, nearest, unknown, overwrites)
+            executor, _ = self._made(net, nearest, unknown, exploits)
             self._known.remove(nearest)
             if executor is not None:
                 return executor
@@ -233,22 +234,22 @@ class Templates:
         else:
             self._compiled.remove(nearest)
         self._traced += 1
-        executor, self.refusal = self._made(net, nearest or tuple(unknown), unknown, overwrites)
+        executor, self.refusal = self._made(net, nearest or tuple(unknown), unknown, exploits)
         return executor
 
-    def _made(self, net: Traceable, dims: Ints, unknown: Sequence[int], overwrites: bool) -> tuple[Any, str]:
+    def _made(self, net: Traceable, dims: Ints, unknown: Sequence[int], exploits: bool) -> tuple[Any, str]:
         """Makes a template at unknown dims, and keeps it if it is for a size.
 
-        `overwrites`: see `Template`. Returns the executor of the size; or None, and why there can be no template, ""
+        `exploits`: see `Template`. Returns the executor of the size; or None, and why there can be no template, ""
         where there is one.
         """
         rest = iter(dims)
         shapes = [tuple(next(rest) if dim is None else dim for dim in value.shape) for value in net.inputs]
         try:
-            template = Template(net, shapes, overwrites)
+            template = Template(net, shapes, exploits)
             executor = template.executor(unknown)
-            if executor is None and not template.overwrites(unknown):
-                template = Template(net, shapes, overwrites=False)
+            if executor is None and not template.exploits(unknown):
+                template = Template(net, shapes, exploits=False)
                 executor = template.executor(unknown)
         except Timeout:
             raise

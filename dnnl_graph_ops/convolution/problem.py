@@ -15,7 +15,7 @@ from ..record import record
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from ..strides import channels_last
-from ..symbolic import current, plain
+from ..symbolic import current, int_of, plain
 from .quantization import Quantization, Residual
 
 # Directions of an ordinary convolution y = x * w: of y, of the gradient of x, of the gradient of w. A ConvTranspose is
@@ -261,10 +261,16 @@ def without_idle_taps(problem: ConvProblem) -> ConvProblem:
 
 
 def _is_used(g: Sizes, axis: int, first: int) -> bool:
-    """Whether a tap meets any position of x along an axis; `first`: where it lies for the first position of y."""
-    stride = g.strides[axis]
+    """Whether a tap meets any position of x along an axis; `first`: where it lies for the first position of y.
+
+    A tap that meets one in the sizes of a trace stays for other ones as well.
+    """
+    stride, trace = g.strides[axis], current()
     skipped = max(-(first // stride), 0)
-    return skipped < g.y[axis] and first + skipped * stride < g.x[axis]
+    last = first + skipped * stride
+    if skipped < int_of(g.y[axis]) and last < int_of(g.x[axis]):
+        return True
+    return trace is not None and not trace.allows(lambda: skipped >= g.y[axis] or last >= g.x[axis])
 
 
 def data_view(view: View, data_format: str) -> View:

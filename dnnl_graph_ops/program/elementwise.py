@@ -16,7 +16,7 @@ from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..schema import POST_OPS, kinds
 from ..strides import are_alike, extent
-from ..symbolic import gcd, kernels
+from ..symbolic import are_multiples, gcd, kernels
 from . import epilogue as post
 from .epilogue import Epilogue
 from .post_op_errors import ALONE, HEADS, refusal
@@ -285,9 +285,11 @@ def _channels_last(dst: View) -> bool:
 
     Kernels with post-ops tell the channel of an element by its offset.
     """
-    if dst.shape[1] > 1 and dst.strides[1] != 1:
+    channels, strides = dst.shape[1], dst.strides
+    if channels > 1 and strides[1] != 1:
         return False
-    return _pixel_pitch(dst) >= dst.shape[1]
+    # the pitch itself follows from axes of more than one position, which depend on sizes
+    return are_multiples((strides[0], *strides[2:]), channels) or _pixel_pitch(dst) >= channels
 
 
 def _pixel_pitch(dst: View) -> int:

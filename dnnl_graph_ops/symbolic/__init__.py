@@ -2,13 +2,14 @@
 
 from .formula import formula
 from .native import Traced, cached, current, frozen, kernels, pinned, plain, tracing
-from .size import Condition, Size, Trace, gcd, greatest, int_of, least, total
+from .size import Condition, Size, Trace, are_multiples, gcd, greatest, int_of, least, total
 
 __all__ = [
     "Condition",
     "Size",
     "Trace",
     "Traced",
+    "are_multiples",
     "cached",
     "current",
     "formula",

@@ -10,7 +10,7 @@ trace's conditions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import gcd as _gcd
 from typing import Any, TypeAlias
@@ -31,8 +31,10 @@ class Trace(SizeTrace):
     def __init__(self) -> None:
         super().__init__()
         self.dims: list[Size] = []  # the unknown dims of the net
-        # whether results overwrite operands where the sizes of the trace allow it, which other sizes then have to
-        self.overwrites = True
+        # whether the plan uses what the sizes of the trace allow and others may not, so that it is not for those:
+        # results overwrite operands, and taps that meet padding alone are left out
+        self.exploits = True
+        self.exploited: list[Condition] = []  # that hold for sizes which allow it, beyond `conditions`
         self.calls: dict[Any, Any] = {}  # native calls by their functions and arguments
         self.made_by: dict[int, tuple[Any, str]] = {}  # native objects and names of their attributes, by atoms
         self._results: dict[tuple[Any, ...], Any] = {}
@@ -55,6 +57,16 @@ class Trace(SizeTrace):
         finally:
             conditions += _joined(self.end_apart(), self._required)
             self._required, self._results = kept
+
+    def allows(self, holds: Callable[[], bool]) -> bool:
+        """Whether the plan may use that something holds: for all dims, or for sizes that it is then for."""
+        with self.apart() as conditions:
+            answer = holds()
+        if answer and conditions:
+            if not self.exploits:
+                return False
+            self.exploited += conditions
+        return answer
 
     def result(self, of: Any, name: str, value: int) -> Size:
         """Returns an integer attribute, at least 0, of a native object; with name "", the result of a native call."""
@@ -106,6 +118,14 @@ def gcd(*sizes: Any) -> Any:
     if isinstance(divisor, Size) and all(divisor.trace.is_multiple(size, divisor) for size in sizes):
         return divisor
     return _gcd(*map(int, sizes))
+
+
+def are_multiples(sizes: Iterable[Any], number: Any) -> bool:
+    """Whether sizes are multiples of a number above 0, for all dims of a trace: asks no condition."""
+    if type(number) is not int or number < 1:
+        return False
+    remainders = [size % number for size in sizes]
+    return Size not in map(type, remainders) and not any(remainders)
 
 
 def greatest(a: Any, b: Any) -> Any:

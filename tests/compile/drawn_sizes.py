@@ -20,6 +20,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.algorithms import alike, lower, table
 from dnnl_graph_ops.compile import evaluate, plan, template, tile_rows
+from dnnl_graph_ops.convolution import problem as problems
 from dnnl_graph_ops.passes.folding import layers
 from dnnl_graph_ops.strides import dense_strides
 from dnnl_graph_ops.symbolic import native
@@ -264,7 +265,9 @@ class Otherwise(Exception):
 
 
 class Log:
-    """Records what native objects are made with; and the algorithms, bands and folds of a trace, to choose them again.
+    """Records what native objects are made with; and what a trace chooses, to choose it again.
+
+    A trace chooses algorithms, bands, folds and taps of layers.
 
     `steps`: of each executor that was built, by its address, the kernels, and the places of their operands.
     """
@@ -276,6 +279,8 @@ class Log:
         self.algorithms: list[str] = []
         self.chains: list[list[list[int]]] = []
         self.folds: list[bool] = []
+        # taps of layers along an axis, and whether they are used
+        self.taps: list[tuple[Any, bool]] = []
 
     def told(self, value: Any) -> Any:
         """Arguments, with native objects as what they were made with."""
@@ -369,7 +374,7 @@ class Log:
 
     @contextmanager
     def choosing(self) -> Iterator[None]:
-        """Records the algorithms, bands and folds that are chosen."""
+        """Records the algorithms, bands, folds and taps that are chosen."""
         ranked, chains = lower._ranked, tile_rows._chains
 
         def first(problem: Any, env: Any) -> Any:
@@ -386,17 +391,22 @@ class Log:
             self.folds.append(worth(*seconds))
             return self.folds[-1]
 
-        worth = layers.pays
+        def is_used(g: Any, axis: int, first: int) -> bool:
+            self.taps.append(((g.kernel, axis, first), used(g, axis, first)))
+            return self.taps[-1][1]
+
+        worth, used = layers.pays, problems._is_used
         with (
             mock.patch.object(lower, "_ranked", first),
             mock.patch.object(tile_rows, "_chains", parts),
             mock.patch.object(layers, "pays", pays),
+            mock.patch.object(problems, "_is_used", is_used),
         ):
             yield
 
     @contextmanager
     def chosen(self) -> Iterator[None]:
-        """Chooses the algorithms, bands and folds that were recorded, and lowers each layer by itself.
+        """Chooses the algorithms, bands, folds and taps that were recorded, and lowers each layer by itself.
 
         Raises Otherwise where that is impossible.
         """
@@ -423,11 +433,18 @@ class Log:
                 raise Otherwise
             return fold
 
-        folds = iter(self.folds)
+        def is_used(g: Any, axis: int, first: int) -> bool:
+            tap, used = next(taps, (None, True))
+            if tap != (g.kernel, axis, first):
+                raise Otherwise
+            return used
+
+        folds, taps = iter(self.folds), iter(self.taps)
         with (
             mock.patch.object(lower, "_ranked", first),
             mock.patch.object(tile_rows, "_chains", parts),
             mock.patch.object(layers, "pays", pays),
+            mock.patch.object(problems, "_is_used", is_used),
             mock.patch.object(alike, "append", lambda *layer: layer[-1]()),
         ):
             yield

@@ -101,18 +101,24 @@ def residual(height=None, width=None):
     return graph.compile(ops.relu(ops.add(there, ops.convolution(ops.abs(there), last, **pads))))
 
 
-def test_results_overwrite_operands_where_all_sizes_may(monkeypatch):
-    """Kernels may overwrite what they add where lines are long, and no size needs that they do."""
-    direct = tuple(one for one in table.ALGORITHMS if one.name == "builtin direct")
-    monkeypatch.setattr(table, "ALGORITHMS", direct)
+@pytest.fixture
+def traced(monkeypatch):
+    """The shapes that templates were traced at, and whether they exploit these."""
     traced = []
     init = Template.__init__
 
-    def made(self, net, shapes, overwrites=True):
-        init(self, net, shapes, overwrites)
-        traced.append((shapes, overwrites))
+    def made(self, net, shapes, exploits=True):
+        init(self, net, shapes, exploits)
+        traced.append((shapes, exploits))
 
     monkeypatch.setattr(Template, "__init__", made)
+    return traced
+
+
+def test_results_overwrite_operands_where_all_sizes_may(monkeypatch, traced):
+    """Kernels may overwrite what they add where lines are long, and no size needs that they do."""
+    direct = tuple(one for one in table.ALGORITHMS if one.name == "builtin direct")
+    monkeypatch.setattr(table, "ALGORITHMS", direct)
     net = residual()
     for height, width in ((9, 60), (9, 64), (10, 50), (9, 16), (10, 17), (8, 70), (9, 20)):
         x = data(1, height, width, 16)
@@ -125,7 +131,7 @@ def test_results_overwrite_operands_where_all_sizes_may(monkeypatch):
     for width in (60, 16, 64, 20):
         x = data(1, 9, width, 16)
         np.testing.assert_array_equal(net(x), residual(9, width)(x))
-    assert [overwrites for _, overwrites in traced] == [True, False] and served(net) == 2
+    assert [exploits for _, exploits in traced] == [True, False] and served(net) == 2
 
 
 def depthwise(height=None, width=None):
@@ -143,6 +149,30 @@ def test_weights_of_depthwise_layers_are_packed_alike_for_all_sizes(monkeypatch)
         x = data(1, height, width, 24)
         np.testing.assert_array_equal(net(x), depthwise(height, width)(x))
     assert (net._templates._traced, served(net)) == (1, 3)
+
+
+def dilated(length=None):
+    """A net whose outer taps meet nothing but padding where the length is at most 8."""
+    rng = np.random.default_rng(3)
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 8, length))
+    for dilation in (1, 8):
+        attrs = {"pads_begin": dilation, "pads_end": dilation, "dilations": dilation, "data_format": "NCX"}
+        w = graph.constant(rng.integers(-1, 2, (8, 8, 3)).astype(np.float32))
+        x = ops.prelu(ops.convolution(x, w, weights_format="OIX", **attrs), graph.constant(data(8)), data_format="NCX")
+    return graph.compile(x)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "templates"), [((20, 15, 7, 5, 4, 40, 30), [True]), ((6, 7, 5, 9, 2, 20, 8), [True, False])]
+)
+def test_taps_in_padding_are_left_out_where_all_sizes_may(traced, lengths, templates):
+    net = dilated()
+    for length in lengths:
+        x = data(1, 8, length)
+        np.testing.assert_array_equal(net(x), dilated(length)(x))
+    assert [exploits for _, exploits in traced] == templates
+    assert served(net) == len(lengths) - 1 - len(templates) and net._templates.refusal == ""
 
 
 def test_sizes_of_0_and_1_and_of_several_dims():

@@ -148,6 +148,18 @@ def test_conditions_apart_are_asked_again():
         assert len(trace.conditions) == 1 and third == []
 
 
+def test_what_sizes_allow_is_used_where_the_plan_may_exploit_it():
+    with tracing() as trace:
+        n = trace.dim(6, 1, 24)
+        assert trace.allows(lambda: n > 0) and not trace.allows(lambda: n > 7)
+        assert trace.exploited == []
+        assert trace.allows(lambda: n > 3)
+        assert len(trace.exploited) == 1 and trace.conditions == []
+        trace.exploits = False
+        assert trace.allows(lambda: n > 0) and not trace.allows(lambda: n > 4)
+        assert len(trace.exploited) == 1 and trace.conditions == []
+
+
 def test_open_ends_of_slices_are_beyond_quotients_of_unknown_bounds():
     """The difference would have more than 64 bits, which a formula refuses for the sizes of the trace itself."""
     with tracing() as trace:
