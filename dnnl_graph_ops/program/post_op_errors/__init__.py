@@ -81,8 +81,8 @@ def _refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: En
 def _measured(post_op: str, head: str, dtype: str, env: Env, finite: bool) -> str:
     """Returns why the library must not compute a post-op in a dtype, by what was measured; "" where it may."""
     runtime, isa = env.engine.runtime, cpu.isa(env.engine)
-    known = table(runtime.cpu_runtime, runtime.version, isa)
-    measured = (known or worst()).get((head, dtype, post_op))
+    known = table(runtime.cpu_runtime, runtime.version, isa, head, dtype)
+    measured = (worst() if known is None else known).get((head, dtype, post_op))
     place = "after its convolution" if head in _CONVOLUTIONS else head if head == ALONE else f"after its {head}"
     where = f"{post_op} {place}"
     if measured is None:
@@ -91,7 +91,7 @@ def _measured(post_op: str, head: str, dtype: str, env: Env, finite: bool) -> st
         measured = measured._replace(nan="")
     if not measured.text:
         return ""
-    told = "" if known else f", as far as is known: oneDNN {runtime.version} was not measured with {isa}"
+    told = "" if known is not None else f", as far as is known: oneDNN {runtime.version} was not measured with {isa}"
     return f"the library's {where} in {dtype} {measured.text}{told}"
 
 
@@ -102,19 +102,28 @@ def joined(rows: Iterable[Measured]) -> Measured:
 
 
 @cache
-def table(runtime: str, release: str, isa: str) -> Table | None:
-    """Returns what was measured of a release of the library with an instruction set; None if nothing was.
+def table(runtime: str, release: str, isa: str, head: str, dtype: str) -> Table | None:
+    """Returns what was measured of post-ops of a head in a dtype; None if nothing was of the instruction set at all.
 
     The table comes from the user's file, else from the package's. A damaged file is ignored with a RuntimeWarning.
     """
 
-    def of_isa(path: Path) -> Table | None:
-        content = cache_files.item(cache_files.text(path), isa)
-        return None if content is None else parse(content)
+    def of_head(path: Path) -> Table | None:
+        content = _content(path, isa)
+        if content is None:
+            return None
+        # few nets have several heads
+        key = f"{head} {dtype}"
+        return parse({key: content[key]} if key in content else {})
 
     return cache_files.first(
-        (user_file(runtime, release), package_file(runtime, release)), of_isa, "errors of post-ops"
+        (user_file(runtime, release), package_file(runtime, release)), of_head, "errors of post-ops"
     )
+
+
+@cache
+def _content(path: Path, isa: str) -> Any:
+    return cache_files.item(cache_files.text(path), isa)
 
 
 @cache
