@@ -148,7 +148,9 @@ def _ranges(weights: View) -> dict[int, tuple[float, float]]:
 
 def taken(problem: ConvProblem, tile: tuple[int, ...]) -> bool:
     """Whether the kernels can compute the layer; not with more than 32767 taps on an axis, for example."""
-    return not _first(problem, tile).refusal()
+    # a template describes the layer once: by sizes of which the packing is independent, as it is built
+    traced = current() is not None
+    return not (_described(_first_sizes(problem, tile), tile, True) if traced else _first(problem, tile)).refusal()
 
 
 def _first(problem: ConvProblem, tile: tuple[int, ...]) -> Any:
@@ -247,7 +249,8 @@ def _code(view: View) -> int:
 def packed_weights(program: Program, description: Any, problem: ConvProblem, threads: int) -> View:
     """Appends the packing of the weights, which transforms them for Winograd; returns the packed weights."""
     weights = merged_weights(program, problem.w)
-    packed = program.scratch((description.packed_size(problem.direction),), "f32")
+    # equal packings, of which a template makes sure, take equal memory
+    packed = program.scratch((plain(description).packed_size(problem.direction),), "f32")
     kernel = kernels.filter_pack(description, problem.direction, _code(weights), list(weights.strides), threads)
     # both directions pack weights of one tap by the same sizes, but one of them transposed
     how = problem.direction, description.packing(problem.direction)
@@ -261,10 +264,8 @@ def _run(
 ) -> None:
     """Appends a kernel with its scratch; `beside`: operands that the result may overwrite if the kernel allows it."""
     scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
-    # it need not overwrite them: where it may not, other sizes ask nothing
-    over, trace = beside and plain(kernel).over_operands, current()
-    if over and trace is not None:
-        over = trace.exploits and kernel.over_operands
+    # a template asks the kernels of other sizes whether they may overwrite them as well
+    over = beside and plain(kernel).over_operands
     pairs = [(view, target) for view in beside if view.dtype == target.dtype] if over else []
     program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
 

@@ -6,7 +6,7 @@ evaluate, and the rest, which is kept. Neither keeps sizes of the trace, nor the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,8 +28,8 @@ from ..program.program import (
 )
 from ..runtime import reference
 from ..strides import extent
-from ..symbolic import frozen, plain
-from .place_memory import Use, placing, shared
+from ..symbolic import Traced, frozen, plain
+from .place_memory import Sharing, Use, placing, replaces, shared
 from .plan import GIL_SECONDS, SERIAL_SECONDS, ByReference, assemble_packed
 from .specialise import Compilation
 from .traced_tiles import Tiled
@@ -47,17 +47,33 @@ def _varying(kernel: Any) -> Any:
     return kernel.sizes if isinstance(kernel, Tiled) else kernel
 
 
+def _overwrites(step: KernelStep) -> Any:
+    """Whether the results of a step may overwrite operands: a size of the trace where the kernel's sizes decide it."""
+    kernel = step.kernel
+    if type(kernel) is Traced and step.in_place and getattr(kernel.value, _OVER, False):
+        return kernel.trace.result(kernel, _OVER, 1)
+    return True
+
+
+_OVER = "over_operands"
+
+
+class _Shared(NamedTuple):
+    """Which scratch buffers share memory: a function of sizes that places `roots`, and the steps on these places."""
+
+    placed: Callable[[Sequence[int]], list[int]]
+    roots: Sequence[int]
+    steps: PlanSteps
+
+
 class Kernels:
-    """Steps of builtin kernels alone: what overwrites what is known, and only places in the arena are computed."""
+    """Steps of builtin kernels alone: what may overwrite what is known, and only places in the arena are computed."""
 
     def __init__(self, steps: Sequence[Any], c: Compilation, constants: Sequence[Buffer], name: str) -> None:
         self._name = name
         uses = [Use((*s.reads, *flag_of(s)), s.writes, s.in_place, s.label) for s in steps]
         sharing = shared(uses)
-        self._placed = placing(sharing.spans)
         numbers = {buffer: number for number, buffer in enumerate(sharing.owner)}
-        self._roots = [numbers[root] for root in sharing.roots]
-        places = {buffer: number for number, buffer in enumerate(sharing.roots)}
         # the executor's slots in order: inputs, outputs, scratch, constants
         ends = [view.buffer for view in (*c.given, *c.targets)]
         slots = {buffer: slot for slot, buffer in enumerate((*ends, *sharing.owner, *constants))}
@@ -73,12 +89,18 @@ class Kernels:
             operands = [slots[view.buffer] for view in (*step.reads, *step.writes)]
             placed.append((step.label, operands, flags[0] if flags else None))
         ins, outs = ([dtypes.CODES[view.dtype] for view in views] for views in (c.given, c.targets))
-        self._steps = PlanSteps(ins, outs, [places[root] for root in sharing.owner.values()], placed)
+        self._args = ins, outs, placed
+        over = [(number, one) for number, one in enumerate(map(_overwrites, steps)) if one is not True]
+        # the numbers of steps whose sizes decide whether they overwrite operands; all of them do in the trace
+        self._deciding = [number for number, _ in over]
+        self._uses = _bare(uses) if over else ()
+        self._shared: dict[Any, _Shared] = {(True,) * len(over): self._sharing(sharing)}
         spans: dict[Any, int] = {}
         self.varying: Any = (
             tuple((view.shape, view.strides) for view in c.given),
             tuple((view.shape, view.strides) for view in c.targets),
             [buffer.nbytes for buffer in sharing.owner],
+            tuple(one for _, one in over),
             [
                 (
                     _varying(step.kernel),
@@ -101,7 +123,7 @@ class Kernels:
 
         `dims`: the unknown dims. `seconds`: of a run, roughly.
         """
-        ins, outs, nbytes, steps = values
+        ins, outs, nbytes, over, steps = values
         for number, tiled, scratch in self._bands:
             sizes, offsets, extents = steps[number]
             made = tiled.of(dims, sizes)
@@ -110,12 +132,46 @@ class Kernels:
             kernel, nbytes[scratch] = made
             extents[-2] = nbytes[scratch]
             steps[number] = kernel, offsets, extents
-        starts = self._placed([nbytes[root] for root in self._roots])
+        sharing = answered(self._shared, over, partial(self._shared_where, over))
+        starts = sharing.placed([nbytes[root] for root in sharing.roots])
         executor = Executor(env.engine._native, self._name)
-        self._steps.fill(executor, ins, outs, nbytes, starts, constants, steps)
+        sharing.steps.fill(executor, ins, outs, nbytes, starts, constants, steps)
         threads = 1 if seconds < SERIAL_SECONDS else env.threads
         executor.finalize(release_gil=seconds > GIL_SECONDS, threads=threads)
         return executor
+
+    def _shared_where(self, over: Sequence[int]) -> _Shared:
+        """Returns which buffers share memory; `over`: whether each of the deciding steps overwrites operands."""
+        alone = {number for number, overwrites in zip(self._deciding, over, strict=True) if not overwrites}
+        return self._sharing(
+            shared([use._replace(pairs=()) if number in alone else use for number, use in enumerate(self._uses)])
+        )
+
+    def _sharing(self, sharing: Sharing) -> _Shared:
+        ins, outs, placed = self._args
+        numbers = {buffer: number for number, buffer in enumerate(sharing.owner)}
+        places = {buffer: number for number, buffer in enumerate(sharing.roots)}
+        steps = PlanSteps(ins, outs, [places[root] for root in sharing.owner.values()], placed)
+        return _Shared(placing(sharing.spans), [numbers[root] for root in sharing.roots], steps)
+
+
+def _bare(uses: Sequence[Use]) -> list[Use]:
+    """Returns the uses on views without sizes, with the pairs whose sizes let the result replace the operand."""
+    views: dict[Any, View] = {}
+
+    def bare(view: View) -> View:
+        b = view.buffer
+        return answered(views, b, lambda: View(Buffer(b.place, b.dtype, 0), (), ()))
+
+    return [
+        Use(
+            [*map(bare, use.reads)],
+            [*map(bare, use.writes)],
+            [(bare(a), bare(b)) for a, b in use.pairs if replaces(use, a, b)],
+            use.label,
+        )
+        for use in uses
+    ]
 
 
 def _nbytes(view: View) -> int:
@@ -151,7 +207,7 @@ class Mixed:
                 pairs = tuple((self._number(a), self._number(b)) for a, b in step.in_place)
                 bands = step.kernel if isinstance(step.kernel, Tiled) else None
                 self._steps.append((step.label, step.group, condition, step.others, bands, reads, writes, pairs))
-                kernels.append(_varying(step.kernel))
+                kernels.append((_varying(step.kernel), _overwrites(step)))
                 continue
             ops = tuple(
                 _Op(
@@ -218,7 +274,7 @@ class Mixed:
                 steps.append(NativeStep(natives, label, group, condition, choice, fpmath))
                 continue
             others, bands, reads, writes, pairs = rest
-            kernel = next(made)
+            kernel, overwrites = next(made)
             read, written = ([operands[i] for i in some] for some in (reads, writes))
             if bands is not None:
                 banded = bands.of(dims, kernel)
@@ -228,7 +284,7 @@ class Mixed:
                 scratch = written[0].buffer
                 scratch.elements = nbytes // dtypes.itemsize(scratch.dtype)
                 written[0] = View(scratch, (scratch.elements,), (1,))
-            in_place = tuple((operands[a], operands[b]) for a, b in pairs)
+            in_place = tuple((operands[a], operands[b]) for a, b in pairs) if overwrites else ()
             steps.append(
                 KernelStep(kernel, tuple(read), tuple(written), label, group, condition, in_place, None, others)
             )

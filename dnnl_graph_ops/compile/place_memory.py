@@ -89,7 +89,7 @@ def shared(steps: Sequence[Use]) -> Sharing:
         for source, target in step.pairs:
             over, made = source.buffer, target.buffer
             unmet = ""
-            if not _replaces(step, source, target):
+            if not replaces(step, source, target):
                 unmet = "result and operand have one layout, in scratch"
             elif over in replaced or owner[made] is not made:
                 unmet = "one result alone overwrites the operand"
@@ -188,7 +188,7 @@ def _padded(nbytes: int) -> int:
     return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
 
-def _replaces(step: Use, source: View, target: View) -> bool:
+def replaces(step: Use, source: View, target: View) -> bool:
     """Whether the result `target` may overwrite the operand `source`.
 
     Both must be in scratch with the same shape, strides, offset and item size, and must be the only views of their

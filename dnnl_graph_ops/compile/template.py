@@ -121,9 +121,7 @@ class Template:
         result = (self._parts.varying, moved, c.lowering.macs)
         conditions = trace.conditions[inferred:] + trace.exploited
         self._plan = formula(trace, trace.dims, conditions, result)
-        over = [condition for condition in conditions if condition[1] == "is" and condition[0][1] == "over_operands"]
-        exploited = over + trace.exploited
-        self._exploited = formula(trace, trace.dims, exploited, ()) if exploited else None
+        self._exploited = formula(trace, trace.dims, trace.exploited, ()) if trace.exploited else None
         # the arrays are kept until the first plan has them; from then on plans alone keep them
         self._arrays: Sequence[Any] = [data_of(buffer) for buffer in constants]
         self._constants = [(weakref.ref(array), b.shared) for array, b in zip(self._arrays, constants, strict=True)]
@@ -141,11 +139,7 @@ class Template:
         """Whether these unknown dims allow what the plan exploits; True for dims far from the trace."""
         if self._exploited is None or not _is_near(self.traced, unknown):
             return True
-        try:
-            return self._exploited(unknown) is not None
-        except Error:
-            # a kernel refuses such sizes for another reason
-            return True
+        return self._exploited(unknown) is not None
 
     def shapes(self, unknown: Sequence[int]) -> tuple[Ints, ...] | None:
         """Returns the shapes of the results for these unknown dims; None where the template is not for them."""

@@ -31,8 +31,8 @@ class Trace(SizeTrace):
     def __init__(self) -> None:
         super().__init__()
         self.dims: list[Size] = []  # the unknown dims of the net
-        # whether the plan uses what the sizes of the trace allow and others may not, so that it is not for those:
-        # results overwrite operands, and taps that meet padding alone are left out
+        # whether the plan uses what the sizes of the trace allow and others may not, so that it is not for those: taps
+        # that meet padding alone are left out
         self.exploits = True
         self.exploited: list[Condition] = []  # that hold for sizes which allow it, beyond `conditions`
         self.calls: dict[Any, Any] = {}  # native calls by their functions and arguments
