@@ -207,6 +207,54 @@ def test_many_rows_of_few_channels():
         np.testing.assert_array_equal(result, x * scale + pixel[:, None])
 
 
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, np.float32(0)),
+    "clamp": lambda x: np.clip(x, np.float32(-0.5), np.float32(1.5)),
+    "leaky_relu": lambda x: np.where(x > 0, x, np.float32(-0.5) * x),
+    "": lambda x: x,
+}
+
+
+def check_affine(rng, activation):
+    """x * factor + term and an activation: each of the three on rows with gaps, one for a row, one for a column."""
+    rows, columns = int(rng.integers(2, 60)), int(rng.integers(65, 200))
+    shape, spread = (rows, columns), [(columns, 1), (columns + 5, 1), (0, 1), (1, 0), (0, 0)]
+    memories = [rng.standard_normal(rows * (columns + 5)).astype(np.float32) for _ in range(3)]
+    operands = [(code("f32"), strides) for strides in (spread[i] for i in rng.integers(len(spread), size=3))]
+    x, factor, term = (view(m, shape, strides) for m, (_, strides) in zip(memories, operands, strict=True))
+    steps, number, y = [], OPERANDS, x
+    ops = [step for step in (("multiply", factor, 1), ("add", term, 2)) if not activation or rng.random() < 0.7]
+    for op, other, at in ops or [("add", term, 2)]:
+        pair = (number, OPERANDS + at) if rng.random() < 0.5 else (OPERANDS + at, number)
+        steps.append((op, *pair, 1, 0.0, 0.0))
+        y, number = (y * other if op == "multiply" else y + other), 1
+    y = ACTIVATIONS[activation](y)
+    if activation:
+        steps.append((activation, 1, 1, 0, -0.5, 1.5))
+    steps[-1] = (*steps[-1][:3], 0, *steps[-1][4:])
+    kernel = kernels.elementwise(shape, steps, operands, code("f32"), (columns, 1))
+    dst = np.full(rows * columns + 3, np.nan, np.float32)
+    kernel.run(*memories, dst)
+    np.testing.assert_array_equal(dst[:-3].reshape(shape), y, f"{steps} {operands} {shape}")
+    assert np.isnan(dst[-3:]).all()
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_affine_functions_are_rounded_step_by_step(rng, activation):
+    for _ in range(40):
+        check_affine(rng, activation)
+
+
+@pytest.mark.child
+def test_affine_functions_by_avx2():
+    code_of = (
+        "import numpy as np; from bindings.test_elementwise import ACTIVATIONS, check_affine\n"
+        "for activation in ACTIVATIONS: check_affine(np.random.default_rng(0), activation)"
+    )
+    done = child("-c", code_of, DNNL_GRAPH_OPS_ISA="avx2")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def threads():
     before = _core.get_num_threads()

@@ -53,6 +53,7 @@ struct ElementwiseKernel : Kernel {
     int64_t elements, rows, columns;
     Cut cut;
     bool joined, vast = false;
+    ElementwiseAffine affine;
     size_t looked_up = 0;  // the side that alone decides the result, both of 8 bits; 0: none
     double bytes = 0;
 
@@ -80,6 +81,7 @@ struct ElementwiseKernel : Kernel {
         bytes = static_cast<double>(elements) * (bytes + kBytesOfStep * static_cast<double>(steps.size()));
         looked_up = find_looked_up();
         vast = dst.type == ElementType::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
+        affine = find_affine();
     }
 
     // Cuts the two finest axes into blocks of so many elements at most, but at least a row's part.
@@ -89,6 +91,43 @@ struct ElementwiseKernel : Kernel {
         to.rows = std::clamp<int64_t>(most / to.columns, 1, rows);
         to.tasks = elements / (rows * columns) * ceil_div(rows, to.rows) * ceil_div(columns, to.columns);
         return to;
+    }
+
+    // Returns the operand of a number if it is f32 whose columns follow each other or are one, else -1.
+    int operand_of(int number) const {
+        if (number < kEpilogueOperands) return -1;
+        const ElementwiseSide& side = sides[static_cast<size_t>(number - kEpilogueOperands) + 1];
+        return side.type == ElementType::f32 && (side.column == 0 || side.column == 1) ? number - kEpilogueOperands
+                                                                                       : -1;
+    }
+
+    // Returns the steps as one function, if they are two or three such that rows are not joined; else no operand.
+    ElementwiseAffine find_affine() const {
+        const ElementwiseSide& dst = sides[0];
+        if (joined || vast || dst.type != ElementType::f32 || dst.column != 1 || steps.size() < 2) return {};
+        ElementwiseAffine to;
+        for (size_t i = 0; i < steps.size(); ++i) {
+            const EpilogueStep& step = steps[i];
+            const bool product = step.op == EpilogueOp::multiply, first = i == 0;
+            if ((product && first) || (step.op == EpilogueOp::add && to.term < 0)) {
+                const bool swapped = !first && step.left != steps[i - 1].to;
+                const int left = first ? operand_of(step.left) : swapped ? step.right : step.left;
+                const int right = operand_of(swapped ? step.left : step.right);
+                if (right < 0 || (first ? left < 0 : left != steps[i - 1].to)) return {};
+                if (first) to.x = left;
+                (product ? to.factor : to.term) = right;
+                continue;
+            }
+            const EpilogueStep last{step.op, 0, step.right, 0, step.alpha, step.beta};
+            to.activation = fused_activation_of({&last, 1, nullptr, 0, 0, 0, false});
+            const auto as = to.activation.as;
+            // the interpreter of steps contracts a hard swish
+            const bool known = as != FusedActivation::As::it_is && as != FusedActivation::As::hardswish;
+            if (!known || first || i + 1 < steps.size() || step.left != steps[i - 1].to) return {};
+        }
+        int& second = to.factor >= 0 ? to.factor : to.term;
+        if (sides[static_cast<size_t>(to.x) + 1].column == 0) std::swap(to.x, second);
+        return sides[static_cast<size_t>(to.x) + 1].column == 1 ? to : ElementwiseAffine{};
     }
 
     // Returns the side that alone decides the result, so that a table holds all results; 0: none.
@@ -147,6 +186,7 @@ struct ElementwiseKernel : Kernel {
             ElementwiseBlock block = block_of(all, floats.in(scratch.of(rank)));
             block.joined = joined;
             block.vast = vast && apart;
+            block.affine = affine.x >= 0 ? &affine : nullptr;
             for (int64_t task = begin; task < end; ++task) {
                 int64_t rest = task;
                 const int64_t column = take_index(rest, ceil_div(columns, of.columns)) * of.columns;

@@ -17,6 +17,12 @@ struct ElementwiseSide {
     int64_t row, column;
 };
 
+// Steps that are one function of rows of f32: y = activation(x * factor + term).
+struct ElementwiseAffine {
+    int x = -1, factor = -1, term = -1;  // numbers of operands; -1: there is none
+    FusedActivation activation{};
+};
+
 struct ElementwiseBlock {
     const EpilogueStep* steps;  // only the last one writes register 0, where nothing is at first
     int64_t count;
@@ -26,6 +32,7 @@ struct ElementwiseBlock {
     int64_t rows, columns;
     bool joined;  // rows of dst follow each other in memory, and are too short to be taken one by one
     bool vast;    // dst is written past the caches
+    const ElementwiseAffine* affine;  // all steps at once, or null
     float* scratch;
 };
 

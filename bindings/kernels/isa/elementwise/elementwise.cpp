@@ -1,6 +1,7 @@
 #include "kernels/elementwise/vtable.hpp"
 
 #include "kernels/isa/vector/convert.hpp"
+#include "kernels/isa/elementwise/affine.hpp"
 #include "kernels/isa/elementwise/lookup.hpp"
 #include "kernels/isa/elementwise/requantize.hpp"
 #include "kernels/isa/vector/quotient.hpp"
@@ -367,6 +368,7 @@ void run_part(const ElementwiseBlock& block, const Folded& folded, Operand* oper
 int64_t scratch_of(int64_t operands) { return (operands + kEpilogueRegisters) * kMostFloats; }
 
 void run(const ElementwiseBlock& block) {
+    if (block.affine != nullptr) return run_affine(block, *block.affine);
     Operand operands[kElementwiseOperands];
     for (int64_t i = 0; i < block.operand_count; ++i) operands[i].side = {block.operands[i], {{1, 1}, {0, 0}}};
     Folded folded;
