@@ -17,7 +17,7 @@ from ..backends.movement import VIEWS, parts
 from ..convolution.nodes import CONV_KINDS
 from ..convolution.problem import is_channels_last
 from ..graph import Node, Value
-from ..ir import order_of, readers_of
+from ..ir import dims, order_of, readers_of
 from ..ir.rewrites import Rewrite
 from ..program.program import Place, Program, View
 from ..strides import channels_last
@@ -35,6 +35,11 @@ WRITE_IN_PLACE = Rewrite(
     "write_in_place",
     "operands of Concat and Pad are written into their parts of the result",
     ("the operand has no buffer yet", "the operand is no view"),
+)
+JOIN_WITHIN = Rewrite(
+    "join_within",
+    "the result of a Concat is a part of a later Concat's result",
+    ("the result has no buffer yet", "the operands are neighbouring parts of one later result"),
 )
 ALIAS = Rewrite(
     "alias",
@@ -184,17 +189,29 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
     """Plans operands of Concat and Pad as parts of the result, so that they are written there and need no copy.
 
     The last op comes first, as its operand may be the result of an earlier Concat. An operand and the result have the
-    same layout, since these ops tie their tensors.
+    same layout, since these ops tie their tensors. A result of the same operands, or of some that are neighbours, is
+    a part of the later result as well: the layers of a dense block, which read all results before, share one buffer.
     """
     placed = set(places).difference(places.entering, places.leaving)
+    # operands that are parts of a Concat's result: the Concat, and the number of the operand
+    within: dict[Value, tuple[Node, int]] = {}
     for node in reversed(nodes):
         if node.kind not in _EMBEDDING:
             continue
         result = node.outputs[0]
-        joint = places.get(result) or places.planned.setdefault(result, _scratch(result, last))
         if node.kind == "Concat":
             places.joined.add(result)
-        for value, part in zip(node.inputs, parts(node, joint), strict=True):
+            inner, unmet = _inner(node, places, within), ""
+            if result in placed:
+                unmet = "the result has no buffer yet"
+            elif inner is None:
+                unmet = "the operands are neighbouring parts of one later result"
+            JOIN_WITHIN.tell(node, unmet)
+            if inner is not None and not unmet:
+                (places if result in places else places.planned)[result] = inner
+                continue
+        joint = places.get(result) or places.planned.setdefault(result, _scratch(result, last))
+        for number, (value, part) in enumerate(zip(node.inputs, parts(node, joint), strict=True)):
             unmet = ""
             if value in placed:
                 unmet = "the operand has no buffer yet"
@@ -204,6 +221,19 @@ def _join(places: Places, nodes: Sequence[Node], last: set[Value]) -> None:
             if not unmet:
                 (places if value in places else places.planned)[value] = part
                 placed.add(value)
+                within[value] = node, number
+
+
+def _inner(node: Node, places: Places, within: Mapping[Value, tuple[Node, int]]) -> View | None:
+    """Returns the part of a later result that the operands of a Concat fill in their order; None where none is."""
+    later, start = within.get(node.inputs[0], (node, 0))
+    result, joint = node.outputs[0], places.place(later.outputs[0])
+    axis = node.attrs["axis"] % result.ndim
+    if later is node or later.kind != node.kind or later.attrs["axis"] % result.ndim != axis or joint is None:
+        return None
+    if any(within.get(value) != (later, start + number) for number, value in enumerate(node.inputs)):
+        return None
+    return joint.narrow(axis, sum(dims(value)[axis] for value in later.inputs[:start]), dims(result)[axis])
 
 
 def _alias(

@@ -104,6 +104,17 @@ def test_a_u_net_reorders_at_its_borders_only(rng):
     assert len([label for label in labels(net) if "channels last" in label]) <= 2
 
 
+def test_the_layers_of_a_dense_block_share_one_buffer(rng):
+    graph = dgo.Graph()
+    values = [ops.clamp(layer(graph.input("x", (1, 3, 8, 8)), rng, 16), min=0.0, max=3.0)]
+    for _ in range(3):
+        before = ops.concat(*values, axis=1) if len(values) > 1 else values[0]
+        factors, terms = (rng.integers(-1, 2, (before.shape[1], 1, 1)).astype(np.float32) for _ in range(2))
+        values.append(ops.clamp(layer(ops.relu(before * factors + terms), rng, 8), min=0.0, max=3.0))
+    net = run(graph, [layer(ops.concat(*values, axis=1), rng, 4)], rng)
+    assert not [label for label in labels(net) if "Concat" in label]
+
+
 def test_channels_last_models_have_no_reorders(rng):
     graph = dgo.Graph()
     x = graph.input("x", (1, 8, 8, 16))

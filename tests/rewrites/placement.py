@@ -88,6 +88,37 @@ def in_place(d: Draw, unmet: str | None) -> None:
         d.outputs.append(ops.abs(value))
 
 
+@proves("join_within")
+def within(d: Draw, unmet: str | None) -> None:
+    shape = d.sizes(d.whole(1, 5))
+    axis = d.whole(0, len(shape) - 1)
+    values = [_made(d, [d.size() if at == axis else n for at, n in enumerate(shape)]) for _ in range(d.whole(2, 4))]
+    start = d.whole(0, len(values) - 2)
+    inner = values[start : d.whole(start + 2, len(values))]
+    outer = axis
+    if unmet == "the operands are neighbouring parts of one later result":
+        inner = d.pick(inner[::-1], [*inner, d.input(shape)], [*inner, inner[0]])
+        if d.chance(0.3):
+            outer = d.whole(0, len(shape) - 1)
+            values = [_made(d, shape) for _ in values]
+            inner = values[:2]
+    first = ops.concat(*inner, axis=axis)
+    if unmet == "the result has no buffer yet":
+        if d.chance():
+            d.outputs.append(first)
+        else:
+            d.outputs.append(_read(d, ops.concat(first, d.input(shape), axis=axis)))
+    read = d.pick(*UNARY)(first) if d.chance() else _read(d, first)
+    d.outputs.append(read)
+    if d.chance():
+        # a layer of a dense block: the later result has what was computed from the earlier one
+        values.append(d.pick(*UNARY)(first))
+    second = ops.concat(*values, axis=outer)
+    if d.chance(0.3):
+        second = ops.concat(second, d.input(shape), axis=axis)
+    d.leave(second)
+
+
 @proves("overwrite_operand")
 def overwritten(d: Draw, unmet: str | None) -> None:
     d.tolerance = NEAR
