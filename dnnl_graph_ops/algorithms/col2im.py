@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..convolution.problem import DGRAD, ConvProblem
-from ..cost.model import Counts, of_kernel
+from ..cost.model import Counts, of_kernel, untouched
 from ..ir.env import Env
 from ..program.program import Program
 from ..symbolic import kernels
@@ -16,6 +16,7 @@ from .views import MULTIPLY
 
 _MOST_COLUMNS = 4096  # most products (taps * C) of one y position
 _FEW_RESULTS = 8  # channels of a result that leave most of a vector empty
+_UNTOUCHED = 1.3  # bytes of traffic that a byte of x counts as which no tap meets
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -34,7 +35,9 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
 
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the kernel's work: products with all taps, and their additions to x in whole vectors."""
-    return of_kernel(problem, env, kernels.col2im_work(filter_problem(problem, direct_tile(problem)), env.vectors))
+    work = kernels.col2im_work(filter_problem(problem, direct_tile(problem)), env.vectors)
+    counts = of_kernel(problem, env, work)
+    return counts._replace(bytes=counts.bytes + _UNTOUCHED * untouched(problem))
 
 
 def _gives_few_channels(problem: ConvProblem, env: Env) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from ..convolution.nodes import dgrad_pads, fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
-from ..cost.model import Counts, Far, channels, conversions, detours, nbytes, packing, padded, waits
+from ..cost.model import Counts, Far, channels, conversions, detours, nbytes, packing, padded, untouched, waits
 from ..ir.env import Env
 from ..onednn import gradients
 from ..program import epilogue as post
@@ -176,9 +176,12 @@ _WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
 # products of more than so many taps hide a part
 _LINES, _BEYOND, _HIDE = 1.5, 2 << 20, 9
 _STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups and strides
+_SPREAD = 1.7  # cost factor of fprop with strides and dilations, whose rows the library copies tap by tap
+_FEW_IN_TILES = 3.0  # cost factor of fprop of three axes in bf16 tiles that sums at most half a vector of channels
 _UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
 # bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
 _COPIED, _LINE = {4: 5.0, 2: 2.5}, 64
+_UNTOUCHED = 2  # bytes of traffic that a byte of dgrad's result counts as which no tap meets
 _COLUMN = 25  # bytes of traffic that take as long as adding a value of a GEMM's result to a pixel
 
 
@@ -196,6 +199,8 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         * vast
         * _of_narrow_groups(problem, env, factors)
         * _of_gemm(problem, env)
+        * (_SPREAD if problem.direction == FPROP and _is_spread(problem) else 1.0)
+        * (_FEW_IN_TILES if _has_few_in_tiles(problem, env) else 1.0)
         * _of_parts_of_strides(problem, env),
         values=problem.y.size + problem.x.size,
         runs=problem.macs / max(deep, 1),
@@ -206,7 +211,8 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         + _gaps(problem)
         + _columns(problem)
         + _strided(problem, env)
-        + _in_lines(problem, env),
+        + _in_lines(problem, env)
+        + (_UNTOUCHED * untouched(problem) if problem.direction == DGRAD else 0.0),
         calls=1 + 2 * surplus,
     )
     if not has_depthwise_kernel(problem):
@@ -321,9 +327,19 @@ def _gaps(problem: ConvProblem) -> int:
 
 def _columns(problem: ConvProblem) -> float:
     """Returns the bytes that stand for adding up columns: dgrad with stride and dilation is a GEMM and col2im."""
+    by_gemm = problem.direction == DGRAD and _is_spread(problem)
+    return _COLUMN * problem.macs / max(channels(problem)[0], 1) if by_gemm else 0.0
+
+
+def _is_spread(problem: ConvProblem) -> bool:
+    """Whether an axis has a stride and a dilation."""
     g = problem.geometry
-    by_gemm = any(s > 1 and d > 1 for s, d in zip(g.strides, g.dilations, strict=True))
-    return _COLUMN * problem.macs / max(channels(problem)[0], 1) if by_gemm and problem.direction == DGRAD else 0.0
+    return any(s > 1 and d > 1 for s, d in zip(g.strides, g.dilations, strict=True))
+
+
+def _has_few_in_tiles(problem: ConvProblem, env: Env) -> bool:
+    tiles = env.has_tiles and env.compute_dtype(problem.dtype) == "bf16"
+    return tiles and problem.direction == FPROP and problem.geometry.rank == 3 and channels(problem)[1] <= env.lanes / 2
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

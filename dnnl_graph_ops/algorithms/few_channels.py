@@ -23,6 +23,8 @@ from .views import MULTIPLY, layer_sizes
 # a load of a vector of positions takes as long as a product of one, to which a load serves for each channel of y
 _LOAD = 1
 _FAR = Far(0.4, 0.7)
+# sums of w of more bytes are no longer near when the next row adds to them; bytes of traffic that a sum counts as then
+_NEAR_SUMS, _ADDED = 2 << 20, 1.5
 _TURNED = 2  # values that an element counts as, which is moved between channels side by side and planes of channels
 
 
@@ -77,13 +79,14 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     # results that are written to channels-first planes; or the sums of w, to which each row adds
     moved = places * g.y_channels if problem.y.strides[1] != 1 else 0
     added = places // max(g.y[-1], 1) * problem.w.size
+    far = _ADDED * added if problem.direction == WGRAD and 4 * problem.w.size > _NEAR_SUMS else 0
     return Counts(
         products=results * depth,
         values=results + problem.x.size + (moved if problem.direction == WGRAD else _TURNED * turned),
         runs=added if problem.direction == WGRAD else moved,
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),
-        bytes=waits(problem, env, _FAR),
+        bytes=waits(problem, env, _FAR) + far,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
-from ..cost.model import Counts, Far, of_kernel, waits
+from ..cost.model import Counts, Far, of_kernel, untouched, waits
 from ..ir.env import Env
 from ..once import answered
 from ..program import epilogue as post
@@ -50,8 +50,8 @@ TILES = {2: {2: 2, 3: 2, MORE: 2}, 3: {2: 3, 3: 2, MORE: 3}, 4: {2: 4, 3: 4}}
 FAST, ERROR, FEWEST = 4, 8, 3
 _AGAIN = 0.25  # cost factor of weights that parts of a layer after the first read again
 _ON_ONE_AXIS = 0.7  # cost factor of transforms in wgrad of 1-D layers
-_UNMET = 4.0  # values that a result of dgrad without taps counts as
 _FAR = Far(0.4, 0.1)
+_NARROW_GROUPS = 2.0  # cost factor of narrow groups in the direct algorithm: many short sums, half of a panel unused
 _BEGUN = 200  # cost, in products, of starting a tap of a group at a position, in the direct algorithm with vectors of 8
 
 
@@ -334,15 +334,20 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     if problem.geometry.rank == 1 and problem.direction == WGRAD and tile != direct_tile(problem):
         counts = counts._replace(values=counts.values * _ON_ONE_AXIS)
     if tile == direct_tile(problem):
-        counts = counts._replace(products=counts.products + _begun(problem, env))
+        counts = counts._replace(products=counts.products * _of_groups(problem, env) + _begun(problem, env))
     if problem.direction == DGRAD:
-        g = problem.geometry
-        met = prod(min(k / s, 1.0) for k, s in zip(g.kernel, g.strides, strict=True))
-        counts = counts._replace(values=counts.values + _UNMET * (1 - met) * problem.x.size)
+        counts = counts._replace(bytes=counts.bytes + untouched(problem))
     counts = counts._replace(bytes=counts.bytes + waits(problem, env, _FAR))
     repeated = {name: count * getattr(counts, name) for name in ("products", "values", "runs")}
     again = counts.weights * _AGAIN * (count - 1)
     return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))
+
+
+def _of_groups(problem: ConvProblem, env: Env) -> float:
+    """Returns the cost factor of fprop and dgrad with groups of at most a vector of 16 channels."""
+    g = problem.geometry
+    wide = env.lanes > 8 and problem.direction != WGRAD
+    return _NARROW_GROUPS if wide and g.groups > 1 and max(g.y_channels, g.x_channels) <= g.groups * env.lanes else 1.0
 
 
 def _begun(problem: ConvProblem, env: Env) -> float:

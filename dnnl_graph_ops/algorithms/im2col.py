@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from math import prod
 
 from .. import dtypes
-from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..cost.model import Counts, Far, channels, detours, fresh, packing, padded, waits
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
+from ..cost.model import Counts, Far, beyond_near, channels, detours, fresh, nbytes, packing, padded, untouched, waits
 from ..ir.env import Env
 from ..once import answered
 from ..program.elementwise import fused
@@ -16,11 +16,11 @@ from ..program.epilogue import labelled
 from ..program.program import Program, View
 from ..strides import channels_last, dense_strides
 from ..symbolic import kernels
-from . import matrices
+from . import filtering, matrices
 from .algorithm import NOTHING, W, Y, by_library_without_operands, expressed
 from .depthwise import MOST_PHASES
 from .matrices import Gemm, Multiply, by_own_code, matrix, plain, positions, tiles_factor, ungrouped
-from .views import FROM_CHANNELS_LAST, layer_sizes
+from .views import FROM_CHANNELS_LAST, MULTIPLY, layer_sizes
 
 # rows at a distance of a multiple of so many elements would share few sets of a cache
 _SAME_SETS = 1024
@@ -28,6 +28,12 @@ _MOST_CACHED = 6 << 20  # elements of columns that stay in the caches
 _FAR, _ROWS_FAR = Far(1.0, 2.0, True), Far(1.2, 2.0)
 _NARROW = 2.0  # cost factor of the library's products of 16 bits with less than half a vector of columns
 _ROWS_ACROSS = 8  # most columns (C * taps) for which an own GEMM of wgrad does not transpose y
+# col2im of single channels: runs for each line of x, and for each row of columns that is added to a line; values for
+# each element that is written between those of other phases, and for each column that is gathered from between channels
+_LINE, _LINE_OF_TAP, _PHASES_IN_TURN, _GATHERED = 100, 30, 2, 4
+_FEWEST = 8  # channels that col2im adds up side by side
+# gradients of more bytes and at most so many positions are written past the caches
+_STREAMED, _FEW_POSITIONS = 8 << 20, 16
 
 
 def col2im_applies(problem: ConvProblem, env: Env) -> bool:
@@ -160,6 +166,29 @@ def _wgrad(program: Program, problem: ConvProblem, multiply: Multiply) -> None:
         multiply(program, Gemm(y.permute((1, 0)), columns, target))
 
 
+def _streams(problem: ConvProblem, env: Env) -> bool:
+    """Whether the gradient of few positions in f32 is so large that writing it takes longer than its sums."""
+    g = problem.geometry
+    return problem.dtype == "f32" and g.batch * prod(g.y) <= _FEW_POSITIONS and nbytes(problem.w) > _STREAMED
+
+
+def _by_direct(env: Env) -> Multiply:
+    """Returns the GEMM of wgrad as the builtin direct gradient of one tap; in other dtypes than f32 `by_own_code`."""
+
+    def multiply(program: Program, p: Gemm) -> None:
+        if p.a.dtype != "f32":
+            by_own_code(program, p)
+            return
+        (y_channels, places), x_channels = p.a.shape, p.b.shape[1]
+        sizes = Sizes(1, 1, y_channels, x_channels, (places,), (1,), (places,), (1,), (0,), (0,), (1,), (0,))
+        y, x = p.a.insert(0), p.b.permute((1, 0)).insert(0)
+        layer = ConvProblem(WGRAD, sizes, y, p.result.insert(0).insert(3), x)
+        description = filtering.filter_problem(layer, filtering.direct_tile(layer), env.varies)
+        filtering.wgrad(program, layer, description, env.threads, MULTIPLY, kernels.filter_wgrad)
+
+    return multiply
+
+
 @contextmanager
 def gradient(program: Program, problem: ConvProblem, by_rows: bool = False) -> Iterator[tuple[View, tuple[int, ...]]]:
     """Yields a matrix (K, C * taps) to fill and the order of its columns, as axes of (C, kernel...).
@@ -213,7 +242,7 @@ def work(problem: ConvProblem, env: Env, far: Far = _FAR) -> Counts:
     own = problem.dtype != "f32" and env.compute_dtype(problem.dtype) == "f32"
     across = not (own and problem.direction == WGRAD and prod(g.kernel) * x_channels <= _ROWS_ACROSS)
     # columns that exceed the caches are written to memory and read again
-    beyond = 8 * places * x_channels if places * x_channels > _MOST_CACHED and not one_tap(problem) else 0
+    beyond: float = 8 * places * x_channels if places * x_channels > _MOST_CACHED and not one_tap(problem) else 0
     # in 16 bits a builtin kernel multiplies, which reads weights as they lie
     packed = fresh(problem, env, problem.w.size) if problem.dtype == "f32" else 0.0
     products: float = places * x_channels * padded(y_channels, env.lanes)
@@ -226,6 +255,11 @@ def work(problem: ConvProblem, env: Env, far: Far = _FAR) -> Counts:
         sizes = places // prod(g.kernel), prod(g.kernel) * x_channels, y_channels
         # wgrad sums over positions
         products *= tiles_factor(problem, env, *(sizes if problem.direction == FPROP else (sizes[2], *sizes[:2])))
+    elif not one_tap(problem):
+        beyond += untouched(problem)
+    if problem.direction == FPROP and prod(g.kernel) == 1 and not one_tap(problem):
+        # positions of strided x are read from far away, and their columns again
+        beyond += beyond_near(problem, env, 4 * places * x_channels)
     return Counts(
         products=products,
         values=places * x_channels + problem.y.size * across,
@@ -235,6 +269,26 @@ def work(problem: ConvProblem, env: Env, far: Far = _FAR) -> Counts:
         bytes=detours(problem, env) + beyond + packed + waits(problem, env, far),
         calls=2,
     )
+
+
+def _work(problem: ConvProblem, env: Env) -> Counts:
+    """Counts `work`, and col2im of single channels where these are too few to be added up side by side."""
+    counts, g = work(problem, env), problem.geometry
+    # a single channel's columns are added up tap by tap where a stride has enough
+    by_taps = g.x_channels == 1 and g.strides[-1] >= _FEWEST
+    if problem.direction != DGRAD or g.x_channels >= _FEWEST or by_taps or one_tap(problem):
+        return counts
+    runs, values = added_up(problem)
+    gathered = _GATHERED * problem.macs / max(g.y_channels, 1)
+    return counts._replace(runs=counts.runs + runs, values=counts.values + values + gathered)
+
+
+def added_up(problem: ConvProblem) -> tuple[float, float]:
+    """Returns the runs and values of col2im channel by channel: runs for lines of x, values for strided writes."""
+    g = problem.geometry
+    lines, rows = prod(g.x[:-1]), prod(g.y[:-1]) * prod(g.kernel)
+    apart = problem.x.size if g.strides[-1] > 1 else 0
+    return g.batch * g.x_channels * (_LINE * lines + _LINE_OF_TAP * rows), _PHASES_IN_TURN * apart
 
 
 def _by_library_in_halves(problem: ConvProblem, env: Env) -> bool:
@@ -253,7 +307,7 @@ FAMILY, ROWS_FAMILY = "im2col", "builtin im2col"
 
 ALGORITHMS = (
     matrices.algorithm(
-        FAMILY, DGRAD, FAMILY, col2im_applies, work, _dgrad, NOTHING,
+        FAMILY, DGRAD, FAMILY, col2im_applies, _work, _dgrad, NOTHING,
         f32_only=True, fuses=lambda p, e, own: _dgrad_fuses(p, e),
     ),
     matrices.algorithm(
@@ -264,5 +318,5 @@ ALGORITHMS = (
         ROWS_FAMILY, FPROP, ROWS_FAMILY, _whole_rows, _rows_work, _fprop, W,
         op="", fuses=_fprop_fuses,
     ),
-    matrices.algorithm(FAMILY, WGRAD, FAMILY, ungrouped, work, _wgrad, Y),
+    matrices.algorithm(FAMILY, WGRAD, FAMILY, ungrouped, work, _wgrad, Y, own_pays=_streams, by_own=_by_direct),
 )  # fmt: skip

@@ -14,15 +14,12 @@ from ..strides import dense_strides
 from ..symbolic import kernels
 from . import im2col, matrices
 from .algorithm import NOTHING, W, Y, never
-from .im2col import add_up, col2im_applies, column_strides, gather, gradient, one_tap
+from .im2col import add_up, added_up, col2im_applies, column_strides, gather, gradient, one_tap
 from .matrices import Gemm, Multiply, by_own_code, plain, transposed
 
 # in a GEMM of one image: rows, or summed channels, so few that the library's MatMul is slow
 _FEW_ROWS, _FEW_SUMMED = 4, range(2, 9)
 _SCATTERED = 2.0  # cost factor of a GEMM per image with im2col
-# col2im per image: runs for each line of x, and for each row of columns that is added to a line; values for each
-# element that is written between those of other phases
-_LINE, _LINE_OF_TAP, _PHASES_IN_TURN = 100, 30, 2
 _IN_F32 = 1.25  # cost of products in f32 over that of products in bf16
 
 
@@ -119,7 +116,7 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     places = g.batch * padded(prod(g.y), 2 * env.lanes) * prod(g.kernel)
     alone = _x_is_columns(problem)  # the GEMM reads or writes x itself
     scattered = 1.0 if alone or problem.direction == DGRAD else _SCATTERED
-    lines, apart = (0, 0) if alone or problem.direction != DGRAD else _added_up(problem)
+    lines, apart = (0, 0) if alone or problem.direction != DGRAD else added_up(problem)
     # the GEMM is an own one in f32, but the constants are those of the library in bf16 where it has such kernels
     slower = _IN_F32 if problem.direction == FPROP and env.compute_dtype(problem.dtype) != "f32" else 1.0
     return counts._replace(
@@ -129,14 +126,6 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
         weights=counts.weights * g.batch,
         bytes=counts.bytes - detours(problem, env),
     )
-
-
-def _added_up(problem: ConvProblem) -> tuple[float, float]:
-    """Returns the runs and values of col2im per image: runs for lines of x, values for strided writes of phases."""
-    g, (_, x_channels) = problem.geometry, channels(problem)
-    lines, rows = prod(g.x[:-1]), prod(g.y[:-1]) * prod(g.kernel)
-    apart = problem.x.size if g.strides[-1] > 1 else 0
-    return g.batch * x_channels * (_LINE * lines + _LINE_OF_TAP * rows), _PHASES_IN_TURN * apart
 
 
 def _rows_work(problem: ConvProblem, env: Env) -> Counts:

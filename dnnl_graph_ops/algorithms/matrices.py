@@ -138,11 +138,13 @@ def algorithm(
     adds_bias: Callable[[ConvProblem], bool] = always,
     fuses: Callable[[ConvProblem, Env, bool], bool] = lambda problem, env, own: not problem.epilogue,
     own_pays: Condition = never,
+    by_own: Callable[[Env], Multiply] = lambda env: by_own_code,
 ) -> Algorithm:
     """Returns an algorithm around one GEMM: the library's if it has one of the dtype, else a builtin one of any dtype.
 
     `build` and `fuses` are told which of the two runs. `f32_only`: the steps around the library's GEMM take only f32,
-    so other dtypes use the builtin kernel. `own_pays`: whether it is faster. Without `op` all are builtin kernels.
+    so other dtypes use the builtin kernel. `own_pays`: whether it is faster; `by_own` returns it. Without `op` all are
+    builtin kernels.
     """
 
     def own(problem: ConvProblem, env: Env) -> bool:
@@ -155,7 +157,7 @@ def algorithm(
 
     return Algorithm(
         name, direction, family, applies, counts,
-        lambda program, p, e: build(program, p, by_own_code if own(p, e) else by_library),
+        lambda program, p, e: build(program, p, by_own(e) if own(p, e) else by_library),
         spreads,
         converts=own,
         adds_bias=adds_bias,

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, WGRAD, ConvProblem, is_channels_last
-from ..cost.model import Counts, Far, channels, conversions, fresh, nbytes, packing, padded, waits
+from ..cost.model import Counts, Far, channels, conversions, fresh, nbytes, packing, padded, untouched, waits
 from ..ir.env import Env
 from ..once import answered
 from ..onednn import gradients, workarounds
@@ -33,6 +33,8 @@ _MOST_PAIRS = 20000
 _MOST_BOXES = 64
 _FAR = Far(0.0, 0.7)
 _ACROSS = 2.0  # cost factor of copies of a few columns to channels-first planes
+_FILL = 0.25  # calls that filling a phase without taps counts as
+_PIXEL = 128  # bytes of the lines of a pixel
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,12 @@ def _gradient_axes(axis: Sequence[AxisBlock], size: int) -> list[gradients.Axis]
     return [(block.length, block.hop, 1, window[0], window[3]) for block, window in windows if window is not None]
 
 
+def _apart_from_all(problem: ConvProblem, folding: Folding, met: float) -> float:
+    """Returns the bytes of lines around pixels of dgrad's result whose neighbours in a line no phase writes."""
+    apart = not folding.fold_last and problem.geometry.strides[-1] > 1
+    return _PIXEL * met * problem.x.size / max(problem.geometry.x_channels, 1) if apart else 0.0
+
+
 def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     """Counts the work of the Convolutions of all boxes, and of copies of y, x and weights around them."""
     y_channels, x_channels = channels(problem)
@@ -323,7 +331,14 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
         sum(window[2] for cell in axis if (window := cell.window(size)))
         for axis, size in zip(axes, problem.y.shape[2:], strict=True)
     )
-    boxes = prod(len(axis) for axis in axes)
+    # blocks that a tap reaches; phases without one are filled by dgrad, and left out by wgrad
+    reached = [
+        [cell for cell in axis if cell.window(size) is not None]
+        for axis, size in zip(axes, problem.y.shape[2:], strict=True)
+    ]
+    written = prod(sum(cell.fold * cell.count for cell in axis) for axis in reached)
+    met, boxes = written / max(prod(problem.geometry.x), 1), prod(map(len, reached))
+    filled = prod(map(len, axes)) - boxes if problem.direction == DGRAD else 0
     weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * y_channels * x_channels
     # results are copied to x unless only the last axis is folded, and x is channels last
     moved = folding.fold_others or problem.x.strides[1] != 1
@@ -341,16 +356,17 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     windowed = 0 if is_channels_last(problem.y) else 4 * dtypes.itemsize(problem.dtype) * batch * y_channels * windows
     return Counts(
         products=gemm * batch * taps * y_channels * padded(x_channels * folds, env.lanes) / folds,
-        values=batch * y_channels * windows + problem.x.size,
+        values=batch * y_channels * windows + problem.x.size * met,
         runs=batch * taps * x_channels / folds,
         weights=weights,
         variable=packing(problem, weights),
-        bytes=2 * nbytes(problem.x) * scattered * across
+        bytes=2 * nbytes(problem.x) * met * scattered * across
+        + (untouched(problem, met) + _apart_from_all(problem, folding, met) if filled else 0)
         + windowed
         + conversions(problem, env)
         + fresh(problem, env, weights)
         + waits(problem, env, _FAR),
-        calls=boxes * (1 + moved),
+        calls=boxes * (1 + moved) + _FILL * filled,
     )
 
 

@@ -245,6 +245,27 @@ def waits(problem: ConvProblem, env: Env, far: Far) -> float:
     return times * shown * (size - _NEAR)
 
 
+def share_met(problem: ConvProblem) -> float:
+    """Returns the share of x that y meets by any tap, less than 1 where a stride exceeds the kernel."""
+    g = problem.geometry
+    return prod(min(k / s, 1.0) for k, s in zip(g.kernel, g.strides, strict=True))
+
+
+def untouched(problem: ConvProblem, met: float | None = None) -> float:
+    """Returns the bytes of dgrad's result that no tap meets, which are written alone; twice beyond the near caches.
+
+    `met`: the share of the result that a tap meets, if not `share_met`.
+    """
+    size = (1 - (share_met(problem) if met is None else met)) * nbytes(problem.x)
+    return size + max(size - _NEAR, 0.0)
+
+
+def beyond_near(problem: ConvProblem, env: Env, size: float) -> float:
+    """Returns the bytes of traffic of `size` bytes beyond the second cache level that few multiplications show."""
+    faster = 1 if env.compute_dtype(problem.dtype) == "f32" else _IN_TILES if env.has_tiles else _IN_HALVES
+    return max(1 - problem.macs / (_HIDING * faster * max(size, 1.0)), 0.0) * max(size - _NEAR, 0.0)
+
+
 def of_kernel(problem: ConvProblem, env: Env, work: kernels.Work) -> Counts:
     """Returns the counts of a builtin kernel: the work that the kernel states, and layout copies of y and x."""
     return Counts(

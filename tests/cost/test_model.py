@@ -223,7 +223,55 @@ def test_the_library_waits_for_memory_that_few_products_do_not_hide(
     assert library > 3 * own > 0 if waits else library == own == 0
 
 
-@pytest.mark.parametrize("name", ["builtin direct", "builtin bf16"])
+@pytest.mark.parametrize("name", ["builtin direct", "builtin bf16", "builtin col2im", "deconvolution"])
 def test_results_without_taps_are_written_too(name: str) -> None:
-    met, most_unmet = (in_bf16(name, "avx512_core_amx", kernel, 2, 32).values for kernel in (2, 1))
+    met, most_unmet = (in_bf16(name, "avx512_core_amx", kernel, 2, 32).bytes for kernel in (2, 1))
     assert most_unmet > met
+
+
+@pytest.mark.parametrize("direction", [DGRAD, WGRAD])
+def test_phases_without_taps_are_no_convolutions(direction: str) -> None:
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_amx")
+    of = next(form for form in table.ALGORITHMS if (form.name, form.direction) == ("phases", direction))
+    layers = (Problem("k", 1, 32, 32, (20, 20), (kernel,) * 2, (4, 4), (0, 0)) for kernel in (4, 1))
+    whole, one = (of.counts(described(layer, direction, "NXC", True), env) for layer in layers)
+    assert one.calls < whole.calls / 2 and one.values < whole.values / 2 and one.bytes < whole.bytes
+
+
+SLOW = [
+    # single channels are added up tap by tap, or most results have no tap
+    (Problem("single channels", 1, 16, 3, (12,) * 3, (2,) * 3, (4,) * 3), DGRAD, "f32", "im2col"),
+    (Problem("single channels", 1, 16, 3, (12,) * 3, (2,) * 3, (4,) * 3), DGRAD, "bf16", "im2col"),
+    (Problem("many taps", 1, 96, 4, (5,) * 3, (8,) * 3, (1,) * 3), DGRAD, "f32", "im2col"),
+    (Problem("strided", 4, 6, 6, (32,) * 3, (1,) * 3, (2,) * 3), DGRAD, "f32", "im2col"),
+    (Problem("strided", 4, 6, 6, (32,) * 3, (1,) * 3, (2,) * 3), WGRAD, "f32", "convolution"),
+    (Problem("far", 2, 32, 768, (32, 32), (1, 1), (2, 2)), DGRAD, "bf16", "deconvolution"),
+    # columns of strided positions are written and read again
+    (Problem("far", 2, 32, 768, (32, 32), (1, 1), (2, 2)), FPROP, "f32", "im2col"),
+    # rows are copied tap by tap
+    (
+        Problem("dilated", 4, 64, 24, (16, 16), (2, 2), (4, 4), (1, 1), (1, 1), (), (2, 2)),
+        FPROP,
+        "f32",
+        "convolution",
+    ),
+    # each row adds to all weights
+    (Problem("patches", 1, 768, 1, (3,) * 3, (16,) * 3, (16,) * 3), WGRAD, "bf16", "builtin few-channel"),
+    # most of a tile is unused
+    (Problem("many taps", 1, 96, 4, (5,) * 3, (8,) * 3, (1,) * 3), FPROP, "bf16", "convolution"),
+]
+
+
+@pytest.mark.parametrize(("layer", "direction", "dtype", "slow"), SLOW, ids=[f"{s[0].name} {s[2]}" for s in SLOW])
+def test_kinds_of_layers_that_an_algorithm_is_slow_for(layer: Problem, direction: str, dtype: str, slow: str) -> None:
+    """Times on an Emerald Rapids: the slow one takes 1.5 to 7 times as long as the best."""
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_amx")
+    ranking = [form.name for form, _ in table.candidates(described(layer, direction, "NXC", True, dtype), env)]
+    assert slow in ranking and ranking[0] != slow
+
+
+def test_narrow_groups_leave_panels_unused() -> None:
+    layer = Problem("groups", 4, 32, 32, (28, 28), (3, 3), (1, 1), (1, 1), groups=2)
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_amx")
+    ranking = [form.name for form, _ in table.candidates(described(layer, FPROP, "NXC", True), env)]
+    assert ranking.index("builtin grouped") < ranking.index("builtin direct")
