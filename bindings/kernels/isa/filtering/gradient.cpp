@@ -348,12 +348,11 @@ void run_gradient(const GradientParams& params, const char* src, const char* dif
     const int64_t blocks = ceil_div(params.src.channels, rows), wide = ceil_div(params.diff.channels, columns);
     const Sums sums{reinterpret_cast<float*>(memory + params.sums), s.plane, s.rows * kPanel, 0};
     const int64_t tasks = params.row_parts * params.column_parts * params.tile_parts;
-    const int64_t widest = larger(params.src.channels, params.diff.run) + kLanes;
     Turns turns;
     run_team(params.threads, [&](int thread, int size) {
         const GradientScratch scratch = divide(params, memory + thread * params.scratch_per_thread);
         Loops loops(turns, size);
-        __builtin_memset(scratch.zeros, 0, static_cast<size_t>(larger(widest, kPanel)) * sizeof(float));
+        __builtin_memset(scratch.zeros, 0, static_cast<size_t>(widest_row(params)) * sizeof(float));
         for (int64_t g = 0; g < params.channel_groups; ++g) {
             const char* x = src + g * params.src.channels * params.src.item;
             const char* y = diff + g * params.diff.channels * params.diff.item;

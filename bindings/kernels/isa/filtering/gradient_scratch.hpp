@@ -63,11 +63,16 @@ struct GradientScratch {
     float *zeros, *wide, *line, *left, *right, *values, *taps, *sums, *lines;
 };
 
+// Returns the elements of the widest row of a window; no fewer than a panel's, which taps begin with.
+inline int64_t widest_row(const GradientParams& params) {
+    return larger(larger(params.src.channels, params.diff.run) + kLanes, kPanel);
+}
+
 inline GradientScratch divide(const GradientParams& params, char* memory) {
     const Sizes s = sizes_of(params);
     ScratchCarver carver(memory);
     GradientScratch scratch;
-    const int64_t widest = larger(params.src.channels, params.diff.run) + kLanes;
+    const int64_t widest = widest_row(params);
     const int64_t panels = ceil_div(s.panels, params.column_parts);
     scratch.zeros = carver.take(widest);
     scratch.wide = carver.take(widest * params.planes);
