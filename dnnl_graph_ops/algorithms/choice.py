@@ -72,7 +72,7 @@ def ranked(problem: ConvProblem, env: Env) -> Ranked:
             return _of_fixed_sizes(problem, env)
 
         return list(_kept((key, problem.geometry, layouts), rank))
-    ranking = _ranking(problem, env, key, *_stand_in(problem))
+    ranking = _ranking(problem, env, key, layer, *_stand_in(problem))
     # an algorithm that applies to the sizes of the grid may not apply to the problem's own
     if env.algorithm == "direct":
         # the caller gets all, to drop those that spread Inf or NaN
@@ -143,16 +143,21 @@ def _large(sizes: Ints) -> tuple[int, Ints]:
     return 1, tuple(1 if n == 1 else _LARGE[len(sizes)] for n in sizes)
 
 
-def _ranking(problem: ConvProblem, env: Env, key: Hashable, batch: int, sizes: Ints) -> Ranked:
+def _ranking(problem: ConvProblem, env: Env, key: Hashable, layer: Hashable, batch: int, sizes: Ints) -> Ranked:
     """Returns the ranking for a batch and sizes, from a cache after the first time.
 
-    The best algorithm for large sizes comes first if its estimate is at most `_NEAR` times the best.
+    `layer`: the part of the key without what follows the sums. The best algorithm for large sizes comes first if its
+    estimate is at most `_NEAR` times the best.
     """
 
     def rank() -> Ranked:
-        ranking = _estimated(_resized(problem, batch, sizes), env)
-        if (batch, sizes) != _large(sizes):
-            first = _ranking(problem, env, key, *_large(sizes))[0][0]
+        resized = _resized(problem, batch, sizes)
+        # layers that differ in what follows the sums are counted once
+        resized.floats.shares(answered(env.answers, (layer, batch, sizes), dict))
+        ranking = _estimated(resized, env)
+        several = len(ranking) > 1 and ranking[1][1] <= _NEAR * ranking[0][1]
+        if several and (batch, sizes) != _large(sizes):
+            first = _ranking(problem, env, key, layer, *_large(sizes))[0][0]
             if any(algorithm is first and estimate <= _NEAR * ranking[0][1] for algorithm, estimate in ranking):
                 ranking.sort(key=lambda item: item[0] is not first)
         return _rounding_less(ranking)
@@ -269,10 +274,12 @@ def _resized(problem: ConvProblem, batch: int, sizes: Ints) -> ConvProblem:
     x = tuple(d + (new - n) * s for d, new, n, s in zip(g.x, sizes, g.y, g.strides, strict=True))
     twin = replace(
         problem,
-        geometry=replace(g, batch=batch, y=sizes, x=x),
+        geometry=g.resized(batch, sizes, x, g.pads_begin, g.pads_end, g.output_padding),
         y=_of_shape(problem.y, (batch, problem.y.shape[1], *sizes)),
         x=_of_shape(problem.x, (batch, problem.x.shape[1], *x)),
     )
+    if not problem.epilogue:
+        return twin
     before, after = problem.result.shape, twin.result.shape
 
     def operand(view: View) -> View:
