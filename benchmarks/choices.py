@@ -152,7 +152,7 @@ def by_rates() -> Iterator[bool]:
                 rows = fit.samples(read(f"{machine}_{name}"))
                 for i, direction in enumerate(DIRECTIONS):
                     mine = [sample for sample in rows if sample.direction == direction]
-                    before, by = (losses_by(mine, record) for record in (None, rates.package()[machine]))
+                    before, by = (losses_by(mine, record) for record in (None, rates.package(machine)))
                     mean = regression.mean(before)
                     limit = limits[i] if limits is not None else mean + 2e-3
                     yield judged(f"{machine} left out, {name} {direction}, {mean - 1:.1%} without rates", by, limit)

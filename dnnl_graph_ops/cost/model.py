@@ -119,7 +119,7 @@ def corrections(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapp
 def _slower(isa: str, release: str, dtype: str, record: rates.Rates) -> Mapping[str, float]:
     """Returns how many times slower than on the CPU of the constants units are; empty where these are the CPU's own."""
     file, fitted_dtype = fits.source(isa, release, dtype)
-    if not file.rates or record is rates.package().get(file.machine):
+    if not file.rates or (file.machine and record is rates.package(file.machine)):
         return {}
     return {
         unit: file.rates[fitted] / rate

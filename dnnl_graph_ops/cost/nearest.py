@@ -115,8 +115,8 @@ def forget() -> None:
 def _rows(forms: Sequence[str], rows: Sequence[str]) -> Rows:
     count = len(SCALES)
     width = count + len(forms)
-    numbers = np.frombuffer(a2b_base64("".join(rows)), _NUMBER).reshape(-1, width + -width % 3) / 100
-    return Rows(tuple(forms), numbers[:, :count].copy(), numbers[:, count:width].copy())
+    hundredths = np.frombuffer(a2b_base64("".join(rows)), _NUMBER).reshape(-1, width + -width % 3)
+    return Rows(tuple(forms), hundredths[:, :count] / 100, hundredths[:, count:width] / 100)
 
 
 def written(hundredths: np.ndarray) -> Iterator[str]:

@@ -193,7 +193,7 @@ def test_every_file_states_the_rates_that_its_constants_imply(key):
     units = {f"{op} {dtype}" for op in ("convolution", "MatMul") for dtype in file.constants}
     units -= {f"{op} {fits.INTEGERS}" for op in ("convolution", "MatMul")}
     assert units | {rates.BUILTIN_F32} <= file.rates.keys() <= measure_rates.UNITS.keys()
-    assert not file.machine or rates.package()[file.machine].machine.isa == file.isa
+    assert not file.machine or rates.package(file.machine).machine.isa == file.isa
 
 
 class TestCorrections:
@@ -213,7 +213,7 @@ class TestCorrections:
         assert set(self.of("bf16").values()) == {1.0}
 
     def test_the_machine_of_the_constants_is_left_alone(self):
-        assert cost.corrections(ISA, RELEASE, "bf16", rates.package()["zen5"]) == {}
+        assert cost.corrections(ISA, RELEASE, "bf16", rates.package("zen5")) == {}
 
     def test_a_cpu_that_is_slower_throughout_is_left_alone(self):
         every = {unit.replace(" ", "_"): 3 for unit in fits.package("avx512").rates}
@@ -258,7 +258,7 @@ class TestCorrections:
 @pytest.mark.parametrize(("machine", "narrow"), [("emerald_rapids", False), ("zen5", True)])
 def test_products_in_bf16_are_chosen_where_they_pay(machine, narrow):
     """Of one instruction set: products in bf16 take twice the time of f32's on the first, half of it on the second."""
-    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=rates.package()[machine])
+    env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=rates.package(machine))
     problem = measure_rates.layer("bf16", run=False)
     best = candidates(problem, env)[0][0]
     assert best.unit(problem, env).endswith("bf16") == narrow

@@ -40,7 +40,7 @@ def test_products_in_bf16_pay_by_the_rates_of_the_cpu(kind):
     node = layers()[kind].node
     gains = {}
     for machine in (SLOW, FAST):
-        env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=rates.package()[machine])
+        env = Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=rates.package(machine))
         gains[machine] = comparable_seconds(node, "f32", env) / comparable_seconds(node, "bf16", env)
     # a layer in bf16 may run on kernels in f32, which convert
     assert gains[SLOW] < 1.2 < 1.3 < gains[FAST], gains
@@ -48,7 +48,7 @@ def test_products_in_bf16_pay_by_the_rates_of_the_cpu(kind):
 
 def test_estimates_are_told_in_seconds_of_this_cpu():
     """`clock` turns estimates, whose proportions alone decide, into seconds: the record halves, the seconds double."""
-    zen5 = rates.package()["zen5"]
+    zen5 = rates.package("zen5")
     half = replace(zen5, rates={unit: rate / 2 for unit, rate in zen5.rates.items()})
     own, slow = (Elsewhere(dgo.engine("cpu"), 1, name="avx512_core_bf16", record=record) for record in (zen5, half))
     implied = fits.package("avx512").rates[rates.BUILTIN_F32]
@@ -75,7 +75,7 @@ def test_explain_and_algorithms_tell_the_same_seconds():
 @pytest.mark.constants("avx512_bf16")
 def test_explain_says_by_which_rates_it_estimated(monkeypatch):
     monkeypatch.setattr(Env, "rates", property(lambda env: rates.of(env.engine)))
-    monkeypatch.setitem(rates._records, dgo.engine("cpu"), rates.package()[SLOW])
+    monkeypatch.setitem(rates._records, dgo.engine("cpu"), rates.package(SLOW))
     monkeypatch.setattr(cpu, "isa", lambda engine: "avx512_core_bf16")
     graph = dgo.Graph()
     x = graph.input("x", (1, 28, 28, 64), "bf16")
@@ -83,7 +83,7 @@ def test_explain_says_by_which_rates_it_estimated(monkeypatch):
     group = net.explain().groups[0]
     assert group.rates_from == rates.PACKAGE
     assert "at the rates of this CPU (the package): " in str(net.explain())
-    monkeypatch.setitem(rates._records, dgo.engine("cpu"), rates.package()["zen5"])
+    monkeypatch.setitem(rates._records, dgo.engine("cpu"), rates.package("zen5"))
     assert net.explain().groups[0].rates_from == ""
 
 

@@ -14,7 +14,7 @@ from dnnl_graph_ops.torch.choice import narrow
 from dnnl_graph_ops.torch.choice.verdicts import Verdict
 from dnnl_graph_ops.torch.layers.compute import calls
 
-SLOW, FAST = rates.package()["emerald_rapids"], rates.package()["granite_rapids"]
+SLOW, FAST = rates.package("emerald_rapids"), rates.package("granite_rapids")
 beside_f32 = sys.modules["dnnl_graph_ops.torch.report"]._beside_f32
 TEXT = "bf16 is slower than f32 on this CPU: 53 against 108 GMAC/s of one thread"
 

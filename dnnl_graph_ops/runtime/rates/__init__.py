@@ -31,6 +31,7 @@ from .. import cache_files, cpu
 from ..cpuinfo import cpu_family, cpu_model
 from ..engines import Engine
 
+_FOLDER = Path(__file__).parent
 VARIABLE = "DNNL_GRAPH_OPS_RATES"
 OFF = "off"
 # where a record is from, if not from a file: `Rates.source`
@@ -125,7 +126,8 @@ def _record(engine: Engine) -> Rates | None:
     if path:
         return _of_file(Path(path))
     here = Machine(cpu_model(), cpu_family(), cpu.isa(engine), engine.runtime.version)
-    record = next((record for record in package().values() if record.machine == here), None)
+    names = sorted(name.removesuffix(".json") for name in os.listdir(_FOLDER) if name.endswith(".json"))
+    record = next((record for record in map(package, names) if record.machine == here), None)
     return record or _kept(user_file(here), here) or _measured(engine, user_file(here), here)
 
 
@@ -192,11 +194,9 @@ def _measured(engine: Engine, path: Path, here: Machine) -> Rates | None:
 
 
 @cache
-def package() -> Mapping[str, Rates]:
-    """Returns the package's records by the names of their files."""
-    folder = Path(__file__).parent
-    stems = sorted(name.removesuffix(".json") for name in os.listdir(folder) if name.endswith(".json"))
-    return {stem: parse(json.loads((folder / f"{stem}.json").read_bytes()), PACKAGE) for stem in stems}
+def package(name: str) -> Rates:
+    """Returns a record of the package; `name`: of its file."""
+    return parse(json.loads((_FOLDER / f"{name}.json").read_bytes()), PACKAGE)
 
 
 def parse(content: Any, source: str) -> Rates:
