@@ -21,6 +21,8 @@ from .backend import Backend, FusionGroup, Lowering, match_by
 
 # Appends the steps of a norm and its post-ops, from the views of the node's inputs to the view of the last result.
 Builder = Callable[[Program, Node, Sequence[View], View, Epilogue], None]
+# the scale of integers that a norm reads, and (scale, zero point, low, high) of those that it writes; of floats 1, None
+Integers = tuple[float, tuple[float, int, int, int] | None]
 
 
 def leads(node: Node) -> bool:
@@ -55,7 +57,22 @@ def build(
     OWN_NORMS[node.kind](program, node, inputs, outputs[0], epilogue)
 
 
-def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View, epilogue: Epilogue) -> None:
+def integer_norm(
+    program: Program, node: Node, inputs: Sequence[View], outputs: Sequence[View], scales: tuple[float, int, float, int]
+) -> None:
+    """Appends a GroupNorm of integers to integers, by scales and zero points of both; the first zero has no effect."""
+    scale, _, to_scale, to_zero = scales
+    _group_norm(program, node, inputs, outputs[0], (), (scale, (to_scale, to_zero, -128, 255)))
+
+
+def _group_norm(
+    program: Program,
+    node: Node,
+    inputs: Sequence[View],
+    dst: View,
+    epilogue: Epilogue,
+    integers: Integers = (1.0, None),
+) -> None:
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     kernel_has = not epilogue or _last(src, dst)
     fused = elementwise.fused_or_none(program, epilogue, dst) if kernel_has else None
@@ -68,28 +85,35 @@ def _group_norm(program: Program, node: Node, inputs: Sequence[View], dst: View,
             post.apply(program, plain, epilogue, dst)
         return
     if _alike(src, dst):
-        _normalise(program, node, src, inputs[1:], dst, fused)
+        _normalise(program, node, src, inputs[1:], dst, fused, integers)
         return
     result = dst if _alike(dst, dst) else program.scratch(dst.shape, dst.dtype, channels_last(dst.ndim))
     src = program.copied(src, src.dtype, order_of(result), f"src of {node.kind}")
     if not _alike(src, result):
         # the result is a slice whose axes are in another order than that of src in memory
         result = program.like(src, dst.dtype)
-    _normalise(program, node, src, inputs[1:], result, fused)
+    _normalise(program, node, src, inputs[1:], result, fused, integers)
     if result is not dst:
         program.copy(result, dst, f"dst of {node.kind}")
 
 
 def _normalise(
-    program: Program, node: Node, src: View, affine: Sequence[View], dst: View, fused: elementwise.Fused
+    program: Program,
+    node: Node,
+    src: View,
+    affine: Sequence[View],
+    dst: View,
+    fused: elementwise.Fused,
+    integers: Integers = (1.0, None),
 ) -> None:
     affine = [program.in_a_row(program.converted(view, "f32")) for view in affine] if node.attrs["use_affine"] else []
     if not _alike(src, dst):
         src = program.copied(src, src.dtype, order_of(dst), f"src of {node.kind}")
     n, channels, *spatial = dst.shape
     layouts = dtypes.CODES[src.dtype], src.strides, dtypes.CODES[dst.dtype], dst.strides
-    groups, epsilon = node.attrs["groups"], node.attrs["epsilon"]
-    kernel = kernels.group_norm(n, channels, groups, spatial, *layouts, epsilon, bool(affine), fused.epilogue)
+    scale, result = integers
+    groups, epsilon = node.attrs["groups"], node.attrs["epsilon"] / scale**2
+    kernel = kernels.group_norm(n, channels, groups, spatial, *layouts, epsilon, bool(affine), fused.epilogue, result)
     program.kernel(kernel, [src, *affine, *fused.views], [dst], node.kind)
 
 

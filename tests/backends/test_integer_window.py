@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from reference.conv_transpose import channels_first, from_channels_first
 from reference.data import strided, unwritten
+from reference.normalization import group_norm
 from reference.rounding import DTYPES
 from reference.windows import Pool
 
@@ -17,6 +18,7 @@ from dnnl_graph_ops import ops
 from dnnl_graph_ops._core import kernels
 from dnnl_graph_ops.backends import builtin, integer_window, window
 from dnnl_graph_ops.dtypes import CODES
+from dnnl_graph_ops.runtime import threads
 
 from .test_window import CHANNELS, laid_out, pooling, shape_of
 
@@ -101,6 +103,35 @@ def test_pooling(kind: str, data_format: str, rng: np.random.Generator, seed: in
         given = laid_out(rng, x, data_format)
         net(given, out=out)
         np.testing.assert_array_equal(out, from_channels_first(expected, data_format))
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+def test_norms(data_format: str, rng: np.random.Generator, seed: int, amount: Any) -> None:
+    """Results are the integers nearest to those of float64, but for the rounding of f32 near the middle of two."""
+    for case in range(amount(25, 100, 1000)):
+        groups, share = int(rng.choice([1, 2, 3, 16, 32])), int(rng.choice([1, 1, 2, 5]))
+        c, spatial = groups * share, tuple(int(size) for size in rng.integers(1, 12, int(rng.integers(1, 4))))
+        e = ends(rng)._replace(to=str(rng.choice(["u8", "s8"])))
+        e = e._replace(to_point=int(rng.integers(-8, 8)) + (128 if e.to == "u8" else 0))
+        print(f"reproduce: --seed {seed}, case {case}: {groups}, {c}, {spatial}, {e}")
+        x = numbers(rng, shape_of(2, c, spatial, data_format), e.dtype)
+        epsilon, gamma, beta = 10.0 ** -int(rng.integers(1, 6)), *rng.standard_normal((2, c)).astype(np.float32)
+        attrs = {"groups": groups, "epsilon": epsilon, "data_format": data_format}
+
+        def norm(v: dgo.Value, gamma: Array = gamma, beta: Array = beta, attrs: Any = attrs) -> dgo.Value:
+            return ops.group_norm(v, gamma, beta, keep_stats=False, **attrs)
+
+        net, y = e.graph(x.shape, norm)
+        wide = (x.astype(np.float64) - e.point) * np.float64(np.float32(e.scale))
+        expected = group_norm(wide, *(v.astype(np.float64) for v in (gamma, beta)), keep_stats=False, **attrs)[0]
+        quotients = expected / np.float64(np.float32(e.to_scale)) + e.to_point
+        low, high = (-128, 127) if e.to == "s8" else (0, 255)
+        out = laid_out(rng, unwritten(y.shape, e.to), data_format)
+        for count in (1, 2):
+            with threads.using(count):
+                net(laid_out(rng, x, data_format), out=out)
+            assert np.abs(out - np.clip(quotients, low, high)).max() < 0.5 + 1e-5 * max(np.abs(quotients).max(), 1)
+        assert "builtin integer norm" in [decision.formulation for _, decision in net._latest().lowering.decisions]
 
 
 @pytest.mark.parametrize("scales", [[0.5], [0.5, 2.0]])

@@ -256,6 +256,32 @@ def test_a_tail_needs_channels_last() -> None:
         kernels.group_norm(1, 4, 2, [3, 3], 3, [36, 9, 3, 1], 3, [36, 9, 3, 1], 1e-5, False, tail)
 
 
+@pytest.mark.parametrize(
+    "src, dst, result, unmet",
+    [
+        ("f32", "u8", (0.1, 0, 0, 255), "must be s8 or u8"),
+        ("u8", "s8", (-0.1, 0, -128, 127), "positive"),
+        ("u8", "s8", (0.1, 0, 5, 4), "lowest"),
+        ("u8", "s32", None, "f32, bf16 or f16"),
+    ],
+)
+def test_integers_come_of_integers(src: str, dst: str, result: Any, unmet: str) -> None:
+    strides = [36, 1, 12, 4]
+    with pytest.raises(errors.Error, match=unmet):
+        kernels.group_norm(
+            1, 4, 2, [3, 3], code(src), strides, code(dst), strides, 1e-5, False, kernels.Epilogue([]), result
+        )
+
+
+def test_floats_of_integers() -> None:
+    rng = np.random.default_rng(11)
+    for dtype in ("u8", "s8"):
+        x, y = (laid_out(rng, (2, 12, 9, 7), name, True, True) for name in (dtype, "f32"))
+        x[...] = rng.integers(0, 100, x.shape).astype(x.dtype)
+        run(x, y, 3, None, None, 0.1)
+        assert np.abs(y - truth(x, 3, None, None, 0.1)).max() < 1e-5
+
+
 # ---- softmax ---------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from dnnl_graph_ops.backends import integer_window, window
 
 from .draw import Again, Draw, Window
 from .harness import proves
+from .patterns import NEAR
 from .quantized import SCALES
 
 TAIL = (
@@ -185,6 +186,19 @@ def _reduced(d: Draw, x):
     return build(x, axes=axes, keep_dims=d.chance()), count
 
 
+def _norm(d: Draw, x, data_format: str, unmet: str | None) -> None:
+    d.tolerance = NEAR
+    channels = int(x.shape[1 if data_format == "NCX" else -1])
+    groups = d.pick(*(n for n in range(1, channels + 1) if channels % n == 0))
+    affine = [d.constant((channels,)) for _ in range(2)] if d.chance() else []
+    y = ops.group_norm(
+        x, *affine, groups=groups, keep_stats=False, use_affine=bool(affine), epsilon=0.3, data_format=data_format
+    )
+    if unmet is None:
+        y = _quantized(d, y)
+    d.leave(y)
+
+
 @proves("fuse_int8_window")
 def windows(d: Draw, unmet: str | None) -> None:
     few = unmet is not None and unmet.startswith("an Interpolate")
@@ -201,7 +215,12 @@ def windows(d: Draw, unmet: str | None) -> None:
         1 if unmet == "the source has one scale" and shape[1] > 1 else None,
         far=unmet == "the zero point is an integer of this dtype",
     )
-    way = "resize" if few else d.pick("pool", "reduce", "resize")
+    way = "resize" if few else d.pick("pool", "reduce", "resize", "norm")
+    if unmet == "a norm has positive scales, and a Quantize reads it" or (way == "norm" and unmet is None):
+        _norm(d, x, data_format, unmet)
+        return
+    if way == "norm":
+        raise Again
     if way == "resize":
         spatial = x.shape[2:] if data_format == "NCX" else x.shape[1:-1]
         sizes, count = [int(n) * d.pick(1, 2, 4) for n in spatial], 1

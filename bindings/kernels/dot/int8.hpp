@@ -42,6 +42,9 @@ int unsigned_zero(const std::string& kernel, int dtype, int zero);
 // Returns a quotient; throws for bounds that exclude each other and an invalid scale.
 Quotient checked_quotient(const std::string& kernel, const IntegerResult& result);
 
+// Returns a quotient whose results are of a dst of s8 or u8; throws as `checked_quotient` does.
+Quotient quotient_to(const std::string& kernel, const IntegerResult& result, int dst_dtype);
+
 // Sets scale, zero point and bounds of results; throws for invalid ones, and for a bias that is not f32.
 void set_results(const std::string& kernel, const IntegerResult& result, int dst_dtype, int bias_dtype,
                  Int8Params& params);

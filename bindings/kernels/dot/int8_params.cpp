@@ -30,13 +30,18 @@ Quotient checked_quotient(const std::string& kernel, const IntegerResult& result
     return with_rest(quotient_by(static_cast<float>(scale), zero, low, high));
 }
 
-void set_results(const std::string& kernel, const IntegerResult& result, int dst_dtype, int bias_dtype,
-                 Int8Params& params) {
-    if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, kernel + ": bias must be f32");
-    Quotient& quotient = params.quotient = checked_quotient(kernel, result);
+Quotient quotient_to(const std::string& kernel, const IntegerResult& result, int dst_dtype) {
+    Quotient quotient = checked_quotient(kernel, result);
     const bool signs = number_type(dst_dtype) == ElementType::s8;
     quotient.low = std::max(quotient.low, signs ? -128 : 0);
     quotient.high = std::min(quotient.high, signs ? 127 : 255);
+    return quotient;
+}
+
+void set_results(const std::string& kernel, const IntegerResult& result, int dst_dtype, int bias_dtype,
+                 Int8Params& params) {
+    if (bias_dtype != 0 && bias_dtype != kF32) fail(ErrorKind::invalid_argument, kernel + ": bias must be f32");
+    params.quotient = quotient_to(kernel, result, dst_dtype);
 }
 
 }  // namespace dgo

@@ -15,6 +15,7 @@
 #include "kernels/isa.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/dot/int8.hpp"
 #include "kernels/epilogue/epilogue.hpp"
 
 namespace dgo {
@@ -31,6 +32,7 @@ struct GroupNormProblem {
     double epsilon;
     bool affine;  // scale and shift by channel, f32
     Epilogue epilogue;  // channels last only
+    IntegerResult result;  // of a dst of s8 or u8
 };
 
 constexpr const char* kName = "group_norm";
@@ -56,13 +58,24 @@ struct GroupNormKernel : Kernel {
     double bytes;
     Dims column_groups;
     EpilogueParams epilogue{};
+    Quotient quotient;
 
     explicit GroupNormKernel(const GroupNormProblem& problem) : p(problem) {
         name = kName;
         arity = (p.affine ? 4 : 2) + p.epilogue.operands();
         check();
-        src_type = float_type(p.src_dtype);
-        dst_type = float_type(p.dst_dtype);
+        src_type = number_type(p.src_dtype);
+        dst_type = number_type(p.dst_dtype);
+        if (!is_byte(src_type)) src_type = float_type(p.src_dtype);
+        if (is_byte(dst_type)) {
+            integer_type(kName, "src of a dst of integers", p.src_dtype);
+            quotient = quotient_to(kName, p.result, p.dst_dtype);
+            if (!p.epilogue.empty()) {
+                fail(ErrorKind::invalid_argument, std::string(kName) + ": post-ops need a dst of floats");
+            }
+        } else {
+            dst_type = float_type(p.dst_dtype);
+        }
         src_item = item_size(p.src_dtype);
         dst_item = item_size(p.dst_dtype);
         share = p.channels / p.groups;
@@ -187,9 +200,10 @@ struct GroupNormKernel : Kernel {
         all.squares = scratch.add<double>(width);
         all.center = scratch.add<double>(width);
         all.group = scratch.add<double>(2 * groups_of_item());
-        all.mean = scratch.add<float>(width);
-        all.scale = scratch.add<float>(width);
-        all.shift = scratch.add<float>(width);
+        const int64_t columns = ceil_div(width, kNormColumns) * kNormColumns;
+        all.mean = scratch.add<float>(columns);
+        all.scale = scratch.add<float>(columns);
+        all.shift = scratch.add<float>(columns);
         all.work = scratch.add<float>(work_floats());
         return all;
     }
@@ -299,7 +313,8 @@ struct GroupNormKernel : Kernel {
                            p.epilogue.empty() ? nullptr : &epilogue,
                            by.operands,
                            block.dst,
-                           by.work});
+                           by.work,
+                           is_byte(dst_type) ? &quotient : nullptr});
         }
     }
 
@@ -370,13 +385,18 @@ struct GroupNormKernel : Kernel {
 
 const Declaration kGroupNorm{
     "group_norm(n, channels, groups, spatial, src_dtype, src_strides, dst_dtype, dst_strides, epsilon, affine=False, "
-    "epilogue=...)",
+    "epilogue=..., result=None)",
     kernel_of<GroupNormKernel, GroupNormProblem, int64_t, int64_t, int64_t, Dims, int, Dims, int, Dims, double, bool,
-              Epilogue>,
+              Epilogue, IntegerResult>,
     "src (n, channels, spatial), [scale (channels), shift (channels)], epilogue's..., dst (n, channels, spatial)",
     "dst = (src - mean) / sqrt(variance + epsilon) * scale + shift, with the mean and variance of each group of "
     "channels of each image; scale and shift are f32 by channel. Strides: n, channel, spatial; src and dst are both "
-    "channels last or both channels first, with an epilogue channels last. The bits are the same for any number of "
-    "threads."};
+    "channels last or both channels first, with an epilogue channels last. src may be s8 or u8, without a scale: a "
+    "norm "
+    "of scaled integers is that of the integers with epsilon / scale^2. From integers dst may be s8 or u8 as well, "
+    "with "
+    "result (scale, zero, low, high): quotients by scale, rounded, plus zero, from low to high. The bits are the same "
+    "for "
+    "any number of threads."};
 
 }  // namespace dgo

@@ -5,10 +5,13 @@
 
 #include "kernels/element_type.hpp"
 #include "kernels/epilogue/vtable.hpp"
+#include "kernels/quotient.hpp"
 
 namespace dgo {
 
-// A block of rows of neighbouring values, `pitch` elements apart.
+constexpr int64_t kNormColumns = 64;  // columns that become integers at once, at most
+
+// A block of rows of neighbouring values, `pitch` elements apart. Values of s8 are read as u8, 128 more.
 struct NormRows {
     ElementType type;
     const char* at;
@@ -24,7 +27,7 @@ struct NormSums {
 };
 
 // to[i, j] = (from[i, j] - mean[j]) * scale[j] + shift[j], and post-ops, if there are any: `offset` is that of the first
-// element in dst, whose column is channel 0.
+// element in dst, whose column is channel 0. Vectors are readable up to a multiple of kNormColumns.
 struct NormAffine {
     NormRows from;
     ElementType type;
@@ -35,6 +38,7 @@ struct NormAffine {
     const char* const* operands;
     int64_t offset;
     float* scratch;  // norm_scratch(width) floats
+    const Quotient* quotient;  // how results become integers, from a `from` of integers; null: they are floats
 };
 
 // Softmax over an axis of `length` elements, `columns` times side by side; columns 0: over neighbours. Steps count

@@ -2,6 +2,7 @@
 
 #include "kernels/isa/vector/convert.hpp"
 #include "kernels/isa/vector/elements_of_rows.hpp"
+#include "kernels/isa/vector/quotient.hpp"
 #include "kernels/isa/norm/row_norm.hpp"
 #include "kernels/isa/norm/softmax.hpp"
 #include "kernels/isa/table.hpp"
@@ -15,13 +16,46 @@ constexpr int kTogether = 4;       // vectors of a row whose sums stay in regist
 constexpr int64_t kCentral = 4;   // rows whose mean is near that of the block
 constexpr int64_t kCascade = 16;  // rows that are summed before their sum is added to others
 
+// ---- elements -----------------------------------------------------------------------------------------------
+
+template <uint32_t kFlip>
+struct Byte {
+    using T = char;
+    static constexpr int64_t kSize = 1;
+
+    static DGO_INLINE Lanes load(const char* at) {
+        return to_floats(bits<Integers>(load_words<1, kLanes>(at) ^ kFlip));
+    }
+};
+
+template <class C>
+DGO_INLINE Lanes load_numbers(const typename C::T* at, int64_t count) {
+    if constexpr (C::kSize == 1) {
+        if (count >= kLanes) return C::load(at);
+        char some[kLanes] = {};
+        __builtin_memcpy(some, at, static_cast<size_t>(count));
+        return C::load(some);
+    } else {
+        return load_lanes<C>(at, count);
+    }
+}
+
+template <class F>
+DGO_INLINE void with_number_type(ElementType type, F&& f) {
+    if (type == ElementType::u8) return f(Byte<0>{});
+    if (type == ElementType::s8) return f(Byte<0x80>{});
+    with_type(type, f);
+}
+
+int64_t size_of(ElementType type) { return type == ElementType::f32 ? 4 : is_byte(type) ? 1 : 2; }
+
 // ---- sums by column -----------------------------------------------------------------------------------------
 
 // `count`: columns of the last vector.
 template <class C, int kVectors>
 DGO_INLINE void sums_of(const typename C::T* at, int64_t rows, int64_t pitch, int64_t count, const NormSums& to) {
     const auto load = [&](const typename C::T* row, int j) __attribute__((always_inline)) {
-        return load_lanes<C>(row + j * kLanes, j < kVectors - 1 ? kLanes : count);
+        return load_numbers<C>(row + j * kLanes, j < kVectors - 1 ? kLanes : count);
     };
     Lanes center[kVectors], all_sum[kVectors], all_squares[kVectors];
 #pragma GCC unroll 4
@@ -65,7 +99,7 @@ DGO_INLINE NormSums from_column(NormSums sums, int64_t column) {
 }
 
 void sums(const NormRows& rows, const NormSums& to) {
-    with_type(rows.type, [&](auto tag) __attribute__((always_inline)) {
+    with_number_type(rows.type, [&](auto tag) __attribute__((always_inline)) {
         using C = decltype(tag);
         const auto* at = reinterpret_cast<const typename C::T*>(rows.at);
         int64_t j = 0;
@@ -119,7 +153,7 @@ DGO_INLINE void affine_columns(const NormAffine& block, int64_t j, int64_t count
 #pragma GCC unroll 4
         for (int k = 0; k < kVectors; ++k) {
             const int64_t some = k < kVectors - 1 ? kLanes : count;
-            const Lanes v = load_lanes<C>(from + k * kLanes, some);
+            const Lanes v = load_numbers<C>(from + k * kLanes, some);
             store_lanes<D>(to + k * kLanes, (v - mean[k]) * scale[k] + shift[k], some);
         }
     }
@@ -138,8 +172,48 @@ DGO_INLINE void affine_rows(const NormAffine& block) {
 
 int64_t norm_scratch(int64_t width) { return larger(kMostFloats, width); }
 
+// Normalises integers to integers: up to kVectors vectors of each row from column j on, `count` columns.
+template <class C, int kVectors, Division kBy>
+DGO_INLINE void byte_columns(const NormAffine& block, int64_t j, int64_t count) {
+    constexpr int64_t kAll = kVectors * kLanes;
+    const Quotient by = *block.quotient;
+    const bool signs = block.type == ElementType::s8, whole = count >= kAll;
+    Lanes mean[kVectors], scale[kVectors], shift[kVectors];
+    for (int k = 0; k < kVectors; ++k) {
+        mean[k] = load_bytes<Lanes>(block.mean + j + k * kLanes);
+        scale[k] = load_bytes<Lanes>(block.scale + j + k * kLanes);
+        shift[k] = load_bytes<Lanes>(block.shift + j + k * kLanes);
+    }
+    const char* from = block.from.at + j;
+    char* to = block.to + j;
+    for (int64_t i = 0; i < block.from.rows; ++i, from += block.from.pitch, to += block.pitch) {
+        char some[kAll] = {};
+        if (!whole) __builtin_memcpy(some, from, static_cast<size_t>(count));
+        Lanes value[kVectors], v[kVectors];
+        for (int k = 0; k < kVectors; ++k) {
+            value[k] = (C::load((whole ? from : some) + k * kLanes) - mean[k]) * scale[k] + shift[k];
+        }
+        quotients_of<false, kBy>(by, value, v);
+        store_integers<true>(v, by, signs, whole ? to : some);
+        if (!whole) store_first(to, some, count);
+    }
+}
+
+template <class C>
+DGO_INLINE void byte_rows(const NormAffine& block) {
+    by_division(division_of(*block.quotient), [&](auto by) __attribute__((always_inline)) {
+        const int64_t width = block.from.width;
+        int64_t j = 0;
+        for (; j + kMostBytes <= width; j += kMostBytes) byte_columns<C, kMostByteVectors, by>(block, j, kMostBytes);
+        for (; j < width; j += kBytesAtOnce) byte_columns<C, kByteVectors, by>(block, j, width - j);
+    });
+}
+
 void affine_alone(const NormAffine& block) {
-    with_type(block.from.type, [&](auto from) __attribute__((always_inline)) {
+    if (block.quotient != nullptr) {
+        return block.from.type == ElementType::s8 ? byte_rows<Byte<0x80>>(block) : byte_rows<Byte<0>>(block);
+    }
+    with_number_type(block.from.type, [&](auto from) __attribute__((always_inline)) {
         with_type(block.type,
                   [&](auto to) __attribute__((always_inline)) { affine_rows<decltype(from), decltype(to)>(block); });
     });
@@ -149,8 +223,7 @@ void affine_alone(const NormAffine& block) {
 void affine(const NormAffine& block) {
     if (block.epilogue == nullptr) return affine_alone(block);
     const int64_t width = block.from.width, most = smaller(larger(kMostFloats / width, 1), kMostRows);
-    const int64_t from_item = block.from.type == ElementType::f32 ? 4 : 2,
-                  to_item = block.type == ElementType::f32 ? 4 : 2;
+    const int64_t from_item = size_of(block.from.type), to_item = size_of(block.type);
     for (int64_t begin = 0; begin < block.from.rows; begin += most) {
         NormAffine part = block;
         part.from.rows = smaller(most, block.from.rows - begin);
