@@ -62,6 +62,8 @@ class Backend:
     group's result from the slowest to the fastest in memory, None where the group prefers no order. layout: votes for
     the layouts in which the group is fast, with the price of the other one, and ties between values of one layout; by
     default those of the kinds of its ops. weighs: whether the backend chooses among the algorithms of convolutions.
+    turns: the operands of a group that `build` reads in any order, and writes its result in the order that it has to
+    have: an input that lies in another order is not copied for such a group.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Backend:
     order: Callable[[FusionGroup], Sequence[int] | None] = lambda group: None
     layout: Callable[[FusionGroup], Iterable[Wish]] = lambda group: wishes(group.nodes)
     weighs: bool = False
+    turns: Callable[[FusionGroup], Collection[Value]] = lambda group: ()
 
 
 def match_by(leads: Callable[[Node], bool]) -> Callable[[Sequence[Node], Env], Sequence[Node] | None]:

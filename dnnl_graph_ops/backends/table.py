@@ -141,7 +141,8 @@ def build(
     lowering.program.lowered = {}
     for item, read in zip(groups, reads, strict=True):
         lowering.program.group = len(lowering.decisions)
-        views.take_in(lowering.program, read)
+        turned = item.backend.turns(item)
+        views.take_in(lowering.program, [value for value in read if value not in turned])
         lowering.decisions.append((item, _append(lowering, item)))
     lowering.program.group = None
     return lowering

@@ -20,7 +20,7 @@ from ..symbolic import are_multiples, gcd, kernels
 from . import epilogue as post
 from .epilogue import Epilogue
 from .post_op_errors import ALONE, HEADS, refusal
-from .program import Buffer, CopyItem, Place, Program, View
+from .program import Buffer, CopyItem, Place, Program, View, order_of
 
 FLOATS = frozenset({"f32", "bf16", "f16"})
 INTEGERS = frozenset({"s8", "u8"})
@@ -438,8 +438,13 @@ def broadcasts(node: Node, readers: Iterable[Node]) -> bool:
     )
 
 
-def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str) -> None:
-    """Appends the nodes of an element-wise group to `program` as one step; `view_of` gives the view of each tensor."""
+def build(
+    program: Program, nodes: Sequence[Node], view_of: Callable[[Value], View], label: str, turned: bool = False
+) -> None:
+    """Appends the nodes of an element-wise group to `program` as one step; `view_of` gives the view of each tensor.
+
+    `turned`: the result is computed in the order of the first operand, and copied.
+    """
     operands, calls = _of_nodes(nodes)
     dst = view_of(nodes[-1].outputs[0])
     views = [
@@ -449,8 +454,11 @@ def build(program: Program, nodes: Sequence[Node], view_of: Callable[[Value], Vi
         else over(view_of(value), dst.shape, axis)
         for value, axis in operands
     ]
-    if not _append(program, calls, views, dst, label):
+    result = program.scratch(dst.shape, dst.dtype, order_of(views[0])) if turned else dst
+    if not _append(program, calls, views, result, label):
         raise RuntimeError(f"{label}: more operands than builtin code takes")
+    if turned:
+        program.copy(result, dst, "copy in another order")
 
 
 def convert(program: Program, kind: str, source: View, dst: View, scales: Array, points: Array) -> None:

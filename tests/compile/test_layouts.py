@@ -219,3 +219,17 @@ def test_a_backend_votes_for_the_layout_of_its_values(rng, monkeypatch):
     assert layouts.last_in_memory([group], given) == set()
     voting = replace(group.backend, layout=lambda one: [Vote(one.result, True)])
     assert group.result in layouts.last_in_memory([replace(group, backend=voting)], {})
+
+
+def test_an_input_that_is_quantized_is_copied_as_integers(rng):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, 32, 9, 7))
+    integers = ops.dequantize(ops.quantize(x, dtype="u8", scales=[0.5], zps=[3]), scales=[0.5], zps=[3])
+    weights = rng.integers(-3, 4, (40, 32, 3, 3)).astype(np.int8)
+    scaled = ops.dequantize(graph.constant(weights), scales=[1.0], zps=[0])
+    attrs = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "data_format": "NCX", "weights_format": "OIX"}
+    y = ops.quantize(ops.convolution(integers, scaled, **attrs), dtype="s8", scales=[4.0], zps=[0])
+    net = graph.compile(y)
+    array = rng.integers(-3, 4, (1, 32, 9, 7)).astype(np.float32)
+    np.testing.assert_array_equal(net(array), evaluate_built(graph, {x: array})[y])
+    assert labels(net)[:2] == ["Quantize", "copy in another order"]
