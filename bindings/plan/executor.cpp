@@ -309,13 +309,33 @@ void Executor::finalize(bool release_gil, int threads) {
     // execution on a CPU returns when the results are there, except that nobody promises it for SYCL
     wait_ = engine_ && (on_device() || engine_->lib->cpu_runtime() == kRuntimeSycl);
     host_task_ = wait_ && !on_device();
-    if (on_device()) prepare_device();
+    if (on_device())
+        prepare_device();
+    else
+        find_coming_weights();
     const auto fit = [](auto&... vectors) { (vectors.shrink_to_fit(), ...); };
     fit(inputs_, outputs_, input_slots_, output_slots_, scratch_slots_, slots_, operands_, steps_, constants_);
     if (!small()) blocks().join(arena_bytes());
     release_gil_ = release_gil;
     threads_ = threads;
     finalized_ = true;
+}
+
+void Executor::find_coming_weights() {
+    constexpr std::size_t kFewestBytes = 64 * 1024, kMostSteps = 3;
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+        ComingWeights& coming = steps_[s].coming;
+        const std::size_t end = std::min(s + 1 + kMostSteps, steps_.size());
+        for (std::size_t next = s + 1; next < end && !coming.at; ++next) {
+            for (std::size_t i = 0; i < steps_[next].inputs; ++i) {
+                const Operand& operand = operands_[steps_[next].first + i];
+                const Slot& slot = slots_[operand.slot];
+                if (slot.kind != SlotKind::constant || slot.bytes < kFewestBytes) continue;
+                coming = {slot.data + operand.offset, static_cast<int64_t>(slot.bytes) - operand.offset};
+                break;
+            }
+        }
+    }
 }
 
 std::unique_ptr<Executor::Context> Executor::new_context() const {
@@ -413,6 +433,7 @@ void Executor::Step::run_on_host(char* const* operands) const {
 template <class Between>
 void Executor::run_range(Range steps, const Context& context, const Between& between) const {
     for (std::size_t s = steps.begin; s < steps.end; ++s) {
+        coming_weights() = steps_[s].coming;
         run_step(steps_[s], context);
         if (s + 1 < steps_.size()) between();
     }

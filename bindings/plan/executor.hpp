@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/coming_weights.hpp"
 #include "graph/partition.hpp"
 #include "kernels/kernel.hpp"
 #include "library/engine.hpp"
@@ -82,6 +83,7 @@ public:
         std::shared_ptr<const Kernel> kernel;
         Callback callback;
         Condition condition;
+        ComingWeights coming;  // of the next steps
 
         void run_on_host(char* const* operands) const;  // a kernel or callback
     };
@@ -191,6 +193,7 @@ private:
     // For engines whose partitions work in device memory.
     bool on_device() const { return engine_ && engine_->on_device; }
     void prepare_device();
+    void find_coming_weights();
     void bind_on_device(Context& context, const Addresses& arrays) const;
     void run_through_host(const Step& step, const Context& context) const;
     void fetch_results(const Context& context, const Addresses& arrays) const;

@@ -29,10 +29,22 @@ struct DotTerm {
     int64_t panel, depth;
 };
 
-// The first unit of a panel, and how far its second 16 columns and the next unit lie, in bytes.
+// Weights are fetched so many bytes ahead of their use by the first rows of a block: weights of few rows come from memory.
+// Panels follow each other, and fetches past the last one cost no waiting.
+constexpr int64_t kFetchedAhead = 8192;
+
+// Returns an address that may lie past the end of its memory.
+__attribute__((always_inline)) inline const char* further(const char* at, int64_t bytes) {
+    return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(at) + static_cast<uintptr_t>(bytes));
+}
+
+// The first unit of a panel, and how far its second 16 columns and the next unit lie, in bytes. A set of tiles
+// fetches `lines` cache lines with each unit: those from `fetched` on, and `fetched_unit` bytes further with the next unit.
 struct DotPanel {
     const char* at;
     int64_t half, unit;
+    const char* fetched = nullptr;
+    int64_t fetched_unit = 0, lines = 0;
 };
 
 // Sum (i, j) begins with start[i * start_step + j] and goes to to[i * to_step + j], which may be the same place. Sums have

@@ -3,6 +3,7 @@
 // into what follows them in src, by weights of zero; rows of floats are not, as Inf or NaN may follow.
 #pragma once
 
+#include "kernels/coming_weights.hpp"
 #include "kernels/team.hpp"
 #include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/product/planes.hpp"
@@ -13,8 +14,14 @@ namespace {
 // kChunk, kPartBytes: columns, and the most bytes of a panel, in one pass. The rows of a block stay in the first cache
 // level; the weights, and the rows and sums of a task, in the second, which has 2 MB on CPUs with tiles.
 constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024, kPartBytesOfTiles = 96 * 1024;
+// Weights of so many bytes are not in the second cache level when the first rows of a net's layer read them.
+constexpr int64_t kFarBytes = 96 * 1024;
+// Cache lines of the next layer's weights that a product fetches with a unit, and the most bytes.
+constexpr int64_t kComingLines = 4, kComingBytes = 512 * 1024;
 // Elements from one row of sums to the next: rows 1 KB apart would share four sets of the first cache level.
 constexpr int64_t kSumsPitch = kChunk + 16;
+
+constexpr int64_t kNotCopied = -1;  // the offset of a line that is not copied
 
 // A range of the depth whose weights are not all zero: elements of a run, and where their units begin in a panel.
 struct DotSpan {
@@ -36,7 +43,8 @@ public:
 
     Products(const ProductParams& params, const ProductCall& call, char* memory, char* dst)
         : finish_(params, call, dst), dot_(*params.dot), params_(params), tile_rows_(params.tile_rows),
-          part_bytes_(part_bytes()), epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
+          of_tiles_(dot_.unit * dot_.item == 64), part_bytes_(part_bytes()),
+          epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
           has_epilogue_(call.epilogue.params != nullptr) {
         ScratchCarver carver(memory);
         const int64_t groups = ceil_div(params.block, tile_rows_), runs = params.src.runs;
@@ -47,7 +55,8 @@ public:
         // finishing a row may read a panel beyond its end
         result_ = carver.take<Sum>((parts() > 1 ? params.block : 2 * tile_rows_) * kSumsPitch + kDotColumns);
         rows_ = carver.take<DotRows>((groups + 1) * runs);
-        lines_ = carver.take<LineRun>(groups * runs);
+        copied_offsets_ = carver.take<int64_t>(groups * runs);
+        copied_positions_ = carver.take<int64_t>(groups * runs);
         targets_ =
             carver.take<DotTarget>(smaller(params.dst.segments, kChunk / params.dst.channels + 2) * params.block);
         spans_ = carver.take<DotSpan>(kChunk / kDotColumns * most_spans());
@@ -58,6 +67,8 @@ public:
 
     void prepare() {
         finish_.prepare();
+        if (params_.threads == 1) coming_ = coming_weights();
+        coming_.bytes = smaller(coming_.bytes, kComingBytes);
         __builtin_memset(zeros_, finish_.filling, static_cast<size_t>(run_bytes()));
     }
 
@@ -88,8 +99,7 @@ private:
     int64_t parts() const { return ceil_div(panel_bytes(), part_bytes_); }
     // Returns the bytes of a part, of a few whole units: parts are equal but for the last one.
     int64_t part_bytes() const {
-        const int64_t all = larger(panel_bytes(), 1),
-                      most = dot_.unit * dot_.item == 64 ? kPartBytesOfTiles : kPartBytes;
+        const int64_t all = larger(panel_bytes(), 1), most = of_tiles_ ? kPartBytesOfTiles : kPartBytes;
         return round_up(ceil_div(all, ceil_div(all, most)), unit_bytes(dot_));
     }
     int64_t most_spans() const { return params_.src.segments + parts(); }
@@ -147,13 +157,13 @@ private:
         return last + image.channels;
     }
 
-    // Returns the rows of a run of the tiles above, one line of results before `rows`, that are the line; null: none.
-    const DotRows* copied_line(const TargetGroup& group, const LineRun& line, int64_t run, const DotRows* rows) const {
-        const int64_t runs = params_.src.runs, back = group.tiles[kFilterAxes - 1] / tile_rows_ * runs;
+    // Returns the rows of a run of the tiles above, one line of results or `back` rows before `rows`, that are the line;
+    // null: none.
+    const DotRows* copied_line(const LineRun& line, int64_t run, const DotRows* rows, int64_t back) const {
+        const int64_t runs = params_.src.runs;
         if (rows - rows_ < back) return nullptr;
         for (int64_t i = rows - rows_ - back + 1, end = i + runs - run - 1; i < end; ++i) {
-            const LineRun& other = lines_[i];
-            if (!other.absent && other.offset == line.offset && other.position == line.position) return rows_ + i;
+            if (copied_offsets_[i] == line.offset && copied_positions_[i] == line.position) return rows_ + i;
         }
         return nullptr;
     }
@@ -169,6 +179,7 @@ private:
         // rows a multiple of 1 KB apart share few sets of the cache
         const bool in_lines = image.strides[last] == image.channels && apart <= image.run &&
                               (whole || Finish::kIntegers) && apart * item % 1024 != 0;
+        const int64_t back = group.tiles[last] / tile_rows_ * image.runs;
         DotRows* rows = rows_;
         char* left = left_;
         for (int64_t t = 0; t < count; t += tile_rows_) {
@@ -180,16 +191,17 @@ private:
                 const LineRun line = line_run(image, pieces[0].place, run);
                 const int64_t end = line.position + (tile_rows_ - 1) * image.step[last] + image.fold;
                 const bool alone = pieces[0].count == tile_rows_;
-                lines_[rows - rows_].absent = true;
+                copied_offsets_[rows - rows_] = kNotCopied;
                 const int64_t from = line.offset + line.position * image.strides[last];
                 if (alone && line.absent) {
                     *rows = {zeros_, 0};
                 } else if (alone && line.position >= 0 && end <= image.size[last] && (whole || from <= furthest)) {
                     *rows = {src + from * item, apart * item};
-                } else if (const DotRows* copied = alone && in_lines ? copied_line(group, line, run, rows) : nullptr) {
+                } else if (const DotRows* copied = alone && in_lines ? copied_line(line, run, rows, back) : nullptr) {
                     *rows = *copied;
                 } else if (alone && in_lines) {
-                    lines_[rows - rows_] = line;
+                    copied_offsets_[rows - rows_] = line.offset;
+                    copied_positions_[rows - rows_] = line.position;
                     const int64_t before = (tile_rows_ - 1) * apart;
                     copy_line(src, line, before + read, before + image.run, left);
                     *rows = {left, apart * item};
@@ -246,6 +258,27 @@ private:
         return found;
     }
 
+    // Returns a panel with what its product fetches: weights ahead of their use if they are far, or else some of the next
+    // layer's.
+    DotPanel panel_at(const char* at, int64_t terms, bool far) {
+        DotPanel panel{at, unit_bytes(dot_) / 2, unit_bytes(dot_)};
+        if (!of_tiles_ || terms == 0) return panel;
+        const DotTerm& last = terms_[terms - 1];
+        if (far) {
+            panel.lines = kDotColumns;
+            panel.fetched = further(at + terms_[0].panel, kFetchedAhead);
+            panel.fetched_unit = panel.unit;
+        } else if (coming_.bytes > 0) {
+            panel.lines = kComingLines;
+            panel.fetched = coming_.at;
+            panel.fetched_unit = kComingLines * 64;
+            const int64_t units = (last.panel - terms_[0].panel) / panel.unit + ceil_div(last.depth, dot_.unit);
+            coming_.at = further(coming_.at, units * panel.fetched_unit);
+            coming_.bytes -= units * panel.fetched_unit;
+        }
+        return panel;
+    }
+
     // Writes rows [t, end) of columns [begin, stop) from `result` to dst.
     void write_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end, Sum* result) {
         const DotTarget* targets = targets_;
@@ -281,6 +314,7 @@ private:
         const int64_t bytes = panel_bytes(), runs = params_.src.runs, most = most_spans();
         // the rows of one block read each weight once: in order
         const int64_t part_count = count > 2 * tile_rows_ ? parts() : 1;
+        const bool far = first == 0 && ceil_div(end - begin, kDotColumns) * bytes >= kFarBytes;
         // without zeros all panels have the same spans
         const bool alike = params_.zero == nullptr;
         for (int64_t column = begin, stop; column < end; column = stop) {
@@ -311,9 +345,9 @@ private:
                         if (part > 0 && terms == 0) continue;
                         Sum* to = result + c - column;
                         const Sum* start = part == 0 ? columns_start_ + c - column : to;
-                        dot_.product(
-                            terms_, terms, {packed + c / kDotColumns * bytes, unit_bytes(dot_) / 2, unit_bytes(dot_)},
-                            {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch, tile_rows_}, rows_end - t, stop - c);
+                        dot_.product(terms_, terms, panel_at(packed + c / kDotColumns * bytes, terms, far && t == 0),
+                                     {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch, tile_rows_}, rows_end - t,
+                                     stop - c);
                     }
                     if (part == part_count - 1) write_rows(image, column, stop, t, rows_end, result);
                 }
@@ -324,13 +358,18 @@ private:
     Finish finish_;
     const Dot& dot_;
     const ProductParams& params_;
-    const int64_t tile_rows_, part_bytes_;
+    const int64_t tile_rows_;
+    const bool of_tiles_;
+    const int64_t part_bytes_;
+    ComingWeights coming_;
     EpilogueRows epilogue_;
     const bool has_epilogue_;
     char *zeros_, *left_;
     Sum *columns_start_, *result_;
     DotRows* rows_;  // [tile_rows_ tiles][run]
-    LineRun* lines_;  // [tile_rows_ tiles][run]: lines that copy_line has copied; others are absent
+    // [tile_rows_ tiles][run]: where lines begin that copy_line has copied. Apart, as both fields at once would be loaded
+    // only when all of the line's bytes are stored.
+    int64_t *copied_offsets_, *copied_positions_;
     DotTarget* targets_;  // [run of a chunk][tile]
     DotSpan* spans_;  // [panel of a chunk][span]
     int64_t* span_counts_;

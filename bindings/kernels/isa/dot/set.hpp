@@ -48,13 +48,7 @@ struct WordPairs {
     static constexpr const DotWindows* kWindows = nullptr;
 };
 
-// Fetches weights ahead of their use by the first rows of a block: weights of few rows come from memory. Panels follow
-// each other, and fetches past the last one cost no waiting.
-constexpr int64_t kFetchedAhead = 8192;
-
-DGO_INLINE void fetch_ahead(const char* line) {
-    _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(line) + kFetchedAhead), _MM_HINT_T0);
-}
+DGO_INLINE void fetch_ahead(const char* line) { _mm_prefetch(further(line, kFetchedAhead), _MM_HINT_T0); }
 
 // The product of vpdpbusd and tdpbusd: rows are u8, columns s8, sums do not saturate.
 DGO_INLINE uint32_t quad(const char* row, const char* column) {

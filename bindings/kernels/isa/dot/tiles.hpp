@@ -36,6 +36,9 @@ struct Tiles {
     static void end() {}
     static void product(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
                         int64_t columns) {
+        if (panel.lines > 0 && rows > sums.second && columns > 16) {
+            return Block::template run<2, 2, true>(terms, count, panel, sums);
+        }
         const auto block = rows > sums.second
                                ? (columns > 16 ? &Block::template run<2, 2> : &Block::template run<2, 1>)
                                : (columns > 16 ? &Block::template run<1, 2> : &Block::template run<1, 1>);
@@ -60,8 +63,9 @@ struct AmxTiles : Tiles<Type, AmxTiles<Type, Multiply>> {
 
     static void end() { _tile_release(); }
 
-    template <int kHalves, int kVectors>
+    template <int kHalves, int kVectors, bool kFetch = false>
     static void run(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums) {
+        const char* fetched = panel.fetched;
         const int64_t in = sums.start_step * 4, out = sums.to_step * 4, second = sums.second;
         const auto start = [&](int64_t i, int64_t j) {
             return static_cast<const char*>(sums.start) + second * i * in + 64 * j;
@@ -88,6 +92,10 @@ struct AmxTiles : Tiles<Type, AmxTiles<Type, Multiply>> {
             const int64_t pitch = term->rows[0].pitch, pitch_below = kHalves == 2 ? term->rows[1].pitch : 0;
             for (int64_t d = 0; d < term->depth; d += 64 / Type::kItem, a += 64, b += panel.unit) {
                 for (int64_t line = 0; kHalves == 1 && line < kDotColumns * 64; line += 64) fetch_ahead(b + line);
+                if (kFetch) {
+                    for (int64_t line = 0; line < panel.lines; ++line) _mm_prefetch(fetched + line * 64, _MM_HINT_T1);
+                    fetched += panel.fetched_unit;
+                }
                 _tile_loadd(4, a, pitch);
                 _tile_loadd(6, b, 64);
                 Multiply::template add<0, 4, 6>();
@@ -148,7 +156,7 @@ struct PlainBytes : ByteQuads {
 
 template <class Type>
 struct PlainTiles : Tiles<Type, PlainTiles<Type>> {
-    template <int kHalves, int kVectors>
+    template <int kHalves, int kVectors, bool kFetch = false>
     static void run(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums) {
         using Sum = decltype(Type::with_unit({}, nullptr, nullptr));
         for (int64_t i = 0; i < kHalves * sums.second; ++i) {
