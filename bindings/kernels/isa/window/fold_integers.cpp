@@ -212,21 +212,6 @@ struct WholeFolds {
     }
 };
 
-typedef uint8_t ByteLanes __attribute__((vector_size(4 * kLanes)));
-
-template <bool kSigned, bool kNative = kWide>
-DGO_INLINE ByteLanes larger_bytes(ByteLanes a, ByteLanes v) {
-    if constexpr (kNative) {
-        const __m512i x = bits<__m512i>(a), y = bits<__m512i>(v);
-        return bits<ByteLanes>(kSigned ? _mm512_max_epi8(x, y) : _mm512_max_epu8(x, y));
-    }
-    __m256i x[kLanes / 8], y[kLanes / 8];
-    __builtin_memcpy(x, &a, sizeof(a));
-    __builtin_memcpy(y, &v, sizeof(v));
-    for (int i = 0; i < kLanes / 8; ++i) x[i] = kSigned ? _mm256_max_epi8(x[i], y[i]) : _mm256_max_epu8(x[i], y[i]);
-    return load_bytes<ByteLanes>(x);
-}
-
 // Loads and stores bytes as they are.
 struct Kept {};
 
@@ -234,6 +219,7 @@ struct Kept {};
 template <class In>
 struct ByteMaxima {
     static constexpr int64_t kBytes = 4 * kLanes;
+    typedef typename In::T Bytes __attribute__((vector_size(kBytes)));
 
     template <class By>
     static void fold(const FoldRun& run, const By& rescaled) {
@@ -245,19 +231,20 @@ struct ByteMaxima {
         }
     }
 
-    static DGO_INLINE ByteLanes largest(const FoldRun& run, int64_t offset) {
-        auto most = load_bytes<ByteLanes>(run.rows[0] + offset);
+    static DGO_INLINE Bytes largest(const FoldRun& run, int64_t offset) {
+        auto most = load_bytes<Bytes>(run.rows[0] + offset);
         for (int64_t r = 0; r < run.row_count; ++r) {
             const char* at = run.rows[r] + offset;
             for (int64_t left = run.taps; left > 0; --left, at += run.tap_step) {
-                most = larger_bytes<kSame<In, S8>>(most, load_bytes<ByteLanes>(at));
+                const auto bytes = load_bytes<Bytes>(at);
+                most = most > bytes ? most : bytes;
             }
         }
         return most;
     }
 
     template <class By>
-    static DGO_INLINE void put(const FoldRun& run, const By& rescaled, int64_t q, int64_t c, ByteLanes most) {
+    static DGO_INLINE void put(const FoldRun& run, const By& rescaled, int64_t q, int64_t c, Bytes most) {
         if constexpr (kSame<By, Kept>) {
             store_bytes(run.dst + q * run.dst_step + c, most);
         } else {
