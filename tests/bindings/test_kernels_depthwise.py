@@ -7,6 +7,7 @@ import pytest
 from children import child
 
 from dnnl_graph_ops import _core, dtypes, errors
+from dnnl_graph_ops.runtime.threads import using
 
 from .kernel_cases import bits, blank, code, element_strides, random_strides, span, view
 
@@ -254,6 +255,23 @@ def test_empty_batch():
     kernels.depthwise_fprop(layer.problem("f32")).run(nothing, weights, nothing)
     kernels.depthwise_wgrad(layer.problem("f32")).run(nothing, nothing, weights)
     np.testing.assert_array_equal(weights, 0)
+
+
+@pytest.mark.parametrize("channels", [1000, 17])
+def test_many_threads_share_the_channels_of_a_line(rng, channels):
+    src, weights = (rng.standard_normal(shape).astype(np.float32) for shape in ((200, channels), (channels, 3)))
+    layer = kernels.LayerSizes(1, channels, (200,), (200,), (3,), (1,), (1,), (1,))
+    strides = (src.size, 1, channels)
+    problem = kernels.DepthwiseProblem(layer, code("f32"), strides, (3, 1), strides)
+    results = [np.full_like(src, np.nan) for _ in range(3)]
+    for threads, result in zip((1, 7, 24), results, strict=True):
+        with using(threads):
+            kernels.depthwise_dgrad(problem).run(src, weights, result)
+    padded = np.pad(src, [(1, 1), (0, 0)])
+    exact = sum(padded[2 - tap : 202 - tap].astype(np.float64) * weights[:, tap] for tap in range(3))
+    np.testing.assert_allclose(results[0], exact, rtol=1e-5, atol=1e-5)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 GRADIENT_BITS = """

@@ -57,6 +57,7 @@ struct GatherKernel : Kernel {
     FusedActivation last;  // all post-ops, where the vector code applies them; else none
     std::optional<GatherIntegers> integers;
     std::vector<RowSection> sections;
+    int64_t lines;  // sections of all rows of results
     Widest widest;
     RowMover load, store;
     BlockMover load_block, store_block;
@@ -82,9 +83,9 @@ struct GatherKernel : Kernel {
           row_taps(p.kernel.back()), taps(product(p.kernel)), path(choose_path(p)), has_bias(options.has_bias),
           ready(options.packed), epilogue(options.epilogue), after(params_of(epilogue, p.c, p.n, to)), last(),
           integers(of_bytes), sections(cut_into_sections(axes.inner, outputs_of_section())),
-          widest(sections, axes.inner), load(type, from.inner, axes.inner.advance),
-          store(type, to.inner, axes.inner.phases), load_block(type, from), store_block(type, to),
-          packed(p, path, dgrad), phases(taps_of_phases(p, axes.inner, path, packed)),
+          lines(p.n * to.rows() * static_cast<int64_t>(sections.size())), widest(sections, axes.inner),
+          load(type, from.inner, axes.inner.advance), store(type, to.inner, axes.inner.phases), load_block(type, from),
+          store_block(type, to), packed(p, path, dgrad), phases(taps_of_phases(p, axes.inner, path, packed)),
           channel_tasks(p, path, phases, widest.sources),
           weights_copy(ready ? nullptr : packed.packing(p.dtype, p.weights_strides)),
           bias_copy({p.c}, options.bias_dtype, {1}, kF32, {1}) {
@@ -132,21 +133,19 @@ struct GatherKernel : Kernel {
     }
 
     // Returns the tasks of the channels of lines: parts of each where lines are fewer than many threads.
-    ChannelTasks tasks_of_lines(int64_t lines) const {
+    ChannelTasks tasks_of_lines() const {
         const int64_t threads = threads_for(INT64_MAX, work);
-        if (path != Path::channels || threads < kManyThreads || lines == 0 || 2 * lines > threads) return channel_tasks;
-        const int64_t most = std::max(ceil_div(p.c, threads / lines), kFewestVectors * code.lanes);
-        return {p, path, phases, widest.sources, most};
+        if (threads < kManyThreads || lines == 0 || 2 * lines > threads) return channel_tasks;
+        return channel_tasks.cut(std::max(ceil_div(p.c, threads / lines), kFewestVectors * code.lanes));
     }
 
     void run(char* const* operands) const override {
         const char* src = operands[0];
         char* dst = operands[arity - 1];
-        const int64_t rows = p.n * to.rows() * static_cast<int64_t>(sections.size());
-        const ChannelTasks parts = tasks_of_lines(rows);
-        const int64_t tasks = path == Path::channels ? rows * parts.number
-                              : path == Path::blocks ? rows * packed.blocks()
-                                                     : rows * p.c;
+        const ChannelTasks parts = path == Path::channels ? tasks_of_lines() : channel_tasks;
+        const int64_t tasks = lines * (path == Path::channels ? parts.number
+                                       : path == Path::blocks ? packed.blocks()
+                                                              : p.c);
         const int threads = threads_for(tasks, work);
         const Scratch scratch(shared, each, threads);
         const auto* weights = reinterpret_cast<const float*>(operands[1]);

@@ -54,7 +54,8 @@ struct GradientKernel : Kernel {
           units(p.n * src.rows() * static_cast<int64_t>(sections.size())),
           sums_per_part(path == Path::space ? taps * p.c : packed.floats), parts(number_of_parts()),
           // whole rows are read in order: slices of wide ones leave most of each page to a later task
-          channel_tasks(p, path, phases, widest.sources, std::max(kSlice, ceil_div(p.c, kMostParts / parts))),
+          channel_tasks(
+              ChannelTasks(p, path, phases, widest.sources).cut(std::max(kSlice, ceil_div(p.c, kMostParts / parts)))),
           weights_copy(packed.shape, kF32, packed.strides, p.dtype, p.weights_strides) {
         name = "depthwise_wgrad";
         by = depthwise_name("wgrad", path);

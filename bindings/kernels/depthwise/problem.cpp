@@ -190,21 +190,26 @@ std::vector<PhaseTaps> taps_of_phases(const DepthwiseProblem& p, const TapAxis& 
     return all;
 }
 
-ChannelTasks::ChannelTasks(const DepthwiseProblem& p, Path path, const std::vector<PhaseTaps>& phases, int64_t sources,
-                           int64_t most)
-    : all(p.c), each(p.c), number(1), grouped(p.width > 1) {
-    const int64_t lanes = vector_code().depthwise.lanes;
-    if (path != Path::channels || all == 0) return;
-    const int64_t vector = p.width < lanes ? lanes / p.width * p.width : lanes, taps = product(p.kernel),
-                  rows = readings(p, p.kernel.size() - 1);
-    most = std::min(most, all);
+ChannelTasks::ChannelTasks(const DepthwiseProblem& p, Path path, const std::vector<PhaseTaps>& phases, int64_t sources)
+    : all(p.c), each(p.c), number(1), vector(vector_code().depthwise.lanes), grouped(p.width > 1) {
+    if (p.width < vector) vector = vector / p.width * p.width;
+    if (path != Path::channels) return;
+    const int64_t taps = product(p.kernel), rows = readings(p, p.kernel.size() - 1);
+    int64_t most = all;
     for (const PhaseTaps& plan : phases) {
         if (plan.counts[1] > 0) most = std::min(most, kMostGathered / 2);
     }
     if (rows >= kManyRows) most = std::min(most, near_channels(rows, sources, item_size(p.dtype)));
     if (p.width > 1) most = std::min(most, kNearBytes / (taps * p.width * 4));
-    each = std::min(std::max(most / vector, std::max<int64_t>(ChannelBlock::kLeast / vector, 1)) * vector, all);
-    number = std::max<int64_t>(all / each, 1);
+    *this = cut(most);
+}
+
+ChannelTasks ChannelTasks::cut(int64_t most) const {
+    ChannelTasks tasks = *this;
+    const int64_t vectors = std::max(most / vector, std::max<int64_t>(ChannelBlock::kLeast / vector, 1));
+    tasks.each = std::min(each, vectors * vector);
+    tasks.number = std::max<int64_t>(all / std::max<int64_t>(tasks.each, 1), 1);
+    return tasks;
 }
 
 int64_t ChannelTasks::head(const char* data, const RowLayout& layout, int64_t item_size) const {

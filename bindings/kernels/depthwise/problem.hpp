@@ -88,12 +88,14 @@ struct ChannelTasks {
         int64_t first, channels;
         int64_t head;  // channels before the first aligned one
     };
-    int64_t all, each, number;
+    int64_t all, each, number;  // each: the last one has the rest, too
+    int64_t vector;  // channels of the whole groups of a vector
     bool grouped;  // tasks are cut between groups, wherever these begin
 
-    // sources: elements of a row that are read. A task has at most `most` channels, and the last one the rest.
-    ChannelTasks(const DepthwiseProblem& problem, Path path, const std::vector<PhaseTaps>& phases, int64_t sources,
-                 int64_t most = INT64_MAX);
+    // sources: elements of a row that are read.
+    ChannelTasks(const DepthwiseProblem& problem, Path path, const std::vector<PhaseTaps>& phases, int64_t sources);
+    // Returns tasks of at most `most` channels.
+    ChannelTasks cut(int64_t most) const;
     // Returns the channels before the first one whose vectors are aligned at every position; 0 if there is none.
     int64_t head(const char* data, const RowLayout& layout, int64_t item_size) const;
     Part at(int64_t index, int64_t head) const;
