@@ -151,6 +151,12 @@ def _rows(s: Sizes) -> tuple[int, ...]:
     return (s.batch, *s.in_spatial, kernels.int8_layout(s.in_channels, U8)[1])
 
 
+def _row_bytes(s: Sizes) -> tuple[int, ...]:
+    """The shape of these rows in bytes, of which sets that multiply words have two for an element."""
+    *positions, pitch = _rows(s)
+    return (*positions, pitch * kernels.int8_layout(s.in_channels, U8)[0])
+
+
 def _int8(s: Sizes) -> dict[str, Any]:
     return {
         "direction": "dgrad",
@@ -416,7 +422,7 @@ CASES: Final[dict[str, Case]] = {
         CONV,
         conv,
         _int8,
-        lambda s, a: {"rows": _rows(s), **_packed(_int8_size)(s, a)},
+        lambda s, a: {"rows": _row_bytes(s), **_packed(_int8_size)(s, a)},
         {"rows": "u8", "packed": "u8"},
         macs=conv_macs,
         unit="s8",
@@ -431,7 +437,7 @@ CASES: Final[dict[str, Case]] = {
             "src_dtype": U8,
             "src_zero": 0,
         },
-        lambda s, a: {"src": _sides(s)["src"], "rows": _rows(s)},
+        lambda s, a: {"src": _sides(s)["src"], "rows": _row_bytes(s)},
         {"rows": "u8"},
     ),
     "int8_sums": Case(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child
 
 from dnnl_graph_ops.bench import kernel_cases, kernel_operands, kernels
 from dnnl_graph_ops.errors import InvalidArgumentError
@@ -43,6 +44,23 @@ def test_cases_run(name):
     last = case.operands[-1]
     assert np.isfinite(last.astype(np.float32)).all() or name == "bf16_pack"
     assert 0 < case.moved <= sum(array.nbytes for array in case.operands)
+
+
+ROWS = """
+from dnnl_graph_ops.bench import kernel_cases
+for name in ("int8_rows", "int8_product"):
+    case = kernel_cases.build(name)
+    case.kernel.run(*case.operands)
+    print(name, case.operands[name == "int8_rows"].nbytes)
+"""
+
+
+@pytest.mark.child
+def test_rows_of_words_have_two_bytes_an_element():
+    done = child("-c", ROWS, DNNL_GRAPH_OPS_INT8="avx2words")
+    assert done.returncode == 0, done.stderr
+    size = 2 * 64 * 56 * 56
+    assert done.stdout == f"int8_rows {size}\nint8_product {size}\n"
 
 
 def test_results_of_a_case():
