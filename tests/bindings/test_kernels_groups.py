@@ -127,6 +127,16 @@ def test_narrow_layers(seed):
         check(layer, "f32", False, rng)
 
 
+def test_weights_beyond_the_nearest_cache(seed):
+    """Tiles of several results read them as they lie, not turned."""
+    rng = np.random.default_rng(seed)
+    layer = Groups(rng, 3, 8)
+    layer.kernel, layer.shapes["weights"] = (5, 5, 5), (*layer.shapes["weights"][:3], 5, 5, 5)
+    layer.layouts["weights"] = random_strides(rng, layer.shapes["weights"])
+    check(layer, "f32", True, rng)
+    check(layer, "f32", False, rng)
+
+
 def test_groups_without_a_kernel():
     layer = kernels.LayerSizes(1, 34, (4,), (4,), (1,), (1,), (0,), (1,))
     assert not kernels.gathers_groups(34, 17)

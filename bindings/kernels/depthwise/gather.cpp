@@ -108,7 +108,9 @@ struct GatherKernel : Kernel {
         const int64_t step = axes.inner.phases * axes.inner.advance;
         if (path == Path::blocks) return std::max<int64_t>(kBlockElements / step, 16);
         if (path == Path::space) return std::max<int64_t>(kSectionElements / step, 64);
-        return std::max<int64_t>(kSectionBytes / (axes.inner.phases * p.c * item_size(p.dtype)), 16);
+        // tasks of groups have few channels
+        const int64_t channels = p.width > 1 ? std::min(p.c, ChannelBlock::kLeast) : p.c;
+        return std::max<int64_t>(kSectionBytes / (axes.inner.phases * channels * item_size(p.dtype)), 16);
     }
 
     void lay_out_scratch() {
@@ -259,6 +261,7 @@ struct GatherKernel : Kernel {
                           p.c - rows.first,
                           rows.head,
                           p.width,
+                          packed.turned,
                           rows.first,
                           ceil_div(end - begin, plan.classes),
                           plan.advance,
@@ -298,8 +301,9 @@ struct GatherKernel : Kernel {
         std::vector<RowTap> row_list;
         std::vector<const char*> rows;
         const int64_t head = integers ? 0 : parts.head(src, from, item_size(p.dtype));
-        // weights of groups are read again for each row, which takes less time than rows that are no longer near
-        const bool grouped = p.width > 1;
+        // weights of groups are read again for each row, which takes less time than rows that are no longer near, unless
+        // an image has fewer sources
+        const bool grouped = p.width > 1 && taps * p.width <= from.rows() * from.width();
         const int64_t blocks = parts.number, number = static_cast<int64_t>(sections.size());
         for (int64_t task = begin; task < end; ++task) {
             const int64_t image = task / (blocks * to.rows());

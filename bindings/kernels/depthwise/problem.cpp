@@ -22,7 +22,8 @@ bool gathers_groups(int64_t channels, int64_t width, bool wgrad) {
 
 constexpr int64_t kLineFloats = 16;        // floats of a line of memory
 constexpr int64_t kLeastOfClass = 4;       // outputs: fewer fill no tile
-constexpr int64_t kNearBytes = 32 * 1024;  // bytes of sources or weights that are read repeatedly
+// Bytes of sources or weights that are read repeatedly: in the nearest cache, in the second one.
+constexpr int64_t kNearBytes = 32 * 1024, kFarBytes = 256 * 1024;
 constexpr int64_t kManyRows = 4;  // kernel rows from which sources are kept near
 constexpr int64_t kVast = 64;              // readings of a source
 constexpr int64_t kWorthAligning = 4;  // vectors from which one more costs little
@@ -109,8 +110,10 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool dgrad)
     // where channels lie one after another, weights lie alike for all sizes
     : block(path == Path::channels ? ChannelBlock::kLeast : block_size(p)),
       vector(p.c >= vector_code().depthwise.lanes ? vector_code().depthwise.lanes : 8),
-      channels(ChannelBlock::number(p.c, block) * block), all(p.c), source(dgrad ? 1 : 2),
-      turned(in_powers(p.width) && p.width > 2) {
+      channels(ChannelBlock::number(p.c, block) * block),
+      // each tile of few results reads all weights of its channels
+      turned(in_powers(p.width) && p.width > 2 && product(p.kernel) * p.width * vector * 4 <= kNearBytes), all(p.c),
+      source(dgrad ? 1 : 2) {
     const bool grouped = p.width > 1;
     if (grouped) {
         // the last vector may begin at any group; an odd number of lines of memory lies in all sets of a cache
@@ -200,7 +203,11 @@ ChannelTasks::ChannelTasks(const DepthwiseProblem& p, Path path, const std::vect
         if (plan.counts[1] > 0) most = std::min(most, kMostGathered / 2);
     }
     if (rows >= kManyRows) most = std::min(most, near_channels(rows, sources, item_size(p.dtype)));
-    if (p.width > 1) most = std::min(most, kNearBytes / (taps * p.width * 4));
+    if (p.width > 1) {
+        // weights of a vector that do not stay in the nearest cache come from the second one, in fewer tasks
+        const int64_t bytes = taps * p.width * 4;
+        most = std::min(most, (bytes * vector > kNearBytes ? kFarBytes : kNearBytes) / bytes);
+    }
     *this = cut(most);
 }
 

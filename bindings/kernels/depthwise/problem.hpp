@@ -56,6 +56,7 @@ struct PackedWeights {
     int64_t block;             // channels of a full block
     int64_t vector;            // its vectors' lanes
     int64_t channels, floats;  // channels of a kernel position, padded to whole blocks; of all
+    bool turned;  // several groups of 4 or 8 channels in a vector, whose weights stay in the nearest cache
     // dgrad: groups' in channels are the sources, else the out channels
     PackedWeights(const DepthwiseProblem& problem, Path path, bool dgrad = true);
     int64_t blocks() const { return ChannelBlock::number(all, block); }
@@ -66,7 +67,6 @@ struct PackedWeights {
 private:
     int64_t all;
     size_t source;  // the axis of source channels of a group
-    bool turned;    // several groups of 4 or 8 channels in a vector
 };
 
 // The taps of one phase on the innermost axis: segments of equally many neighbours, or single taps.

@@ -27,6 +27,7 @@ struct GatherRun {
     int64_t channels, readable;  // readable: channels from the first one that a source has
     int64_t head;                // channels before the first aligned one; 0 for groups
     int64_t width;               // channels of a group; 1: depthwise
+    bool turned;                 // the weights are, for groups of 4 or 8 channels
     int64_t first;               // channel of the layer: groups wider than a vector begin before a run may
     int64_t outputs;
     int64_t advance;             // 1 or 2

@@ -248,7 +248,7 @@ GatherTiles tiles_of(int64_t taps, bool two) {
 
 template <class C, int L, Lay lay>
 void gather_with(const GatherRun& run) {
-    constexpr int Q = kOutputs<L>, kFewer = lay == Lay::own && L == kLanes ? Q / 2 : Q;
+    constexpr int Q = kOutputs<L>, kFewer = L == kLanes ? Q / 2 : Q;
     float partial[(2 * kMostGathered + L) * Q];  // a block fills more than half of its vector
     const int64_t block = lay == Lay::within ? L / run.width * run.width : L;
     const bool single = run.parts[1].count == 0;
@@ -273,11 +273,14 @@ void gather_with(const GatherRun& run) {
     }
 }
 
-// ---- groups: outputs of which all units exist in tiles, the others one by one ------------------------------------
+// ---- groups ------------------------------------------------------------------------------------------------------
 
-// Calls tiles(q, end) for outputs [q, end) of which all units exist, and edge(q) for each of the others.
-template <class Tiles, class EdgeTile>
-DGO_INLINE void apart(const GatherRun& run, const Tiles& tiles, const EdgeTile& edge) {
+// Outputs [begin, end) of which all units exist.
+struct Whole {
+    int64_t begin, end;
+};
+
+DGO_INLINE Whole whole_outputs(const GatherRun& run) {
     int64_t begin = 0, end = run.outputs;
     for (const GatherPart& part : run.parts) {
         for (int64_t s = 0; s < part.count; ++s) {
@@ -287,10 +290,7 @@ DGO_INLINE void apart(const GatherRun& run, const Tiles& tiles, const EdgeTile& 
         }
     }
     begin = smaller(begin, run.outputs);
-    end = larger(begin, end);
-    for (int64_t q = 0; q < begin; ++q) edge(q);
-    tiles(begin, end);
-    for (int64_t q = end; q < run.outputs; ++q) edge(q);
+    return {begin, larger(begin, end)};
 }
 
 // Calls add(units, weights) for each tap of output q that exists: the address of its first unit, and its weights.
@@ -312,11 +312,14 @@ DGO_INLINE void each_tap(const GatherRun& run, int64_t q, int64_t from, int64_t 
 
 template <class C, int L, int Q>
 DGO_INLINE void finish(const GatherRun& run, const FusedActivation& activation, int64_t q, int64_t c,
-                       Floats<L> (&sum)[Q]) {
+                       Floats<L> (&sum)[Q], int64_t outputs = Q) {
     activate_all<L>(activation, sum);
     auto* dst = reinterpret_cast<typename C::T*>(run.dst) + q * run.dst_step + c;
 #pragma GCC unroll 16
-    for (int j = 0; j < Q; ++j) store_float<C, L>(dst + j * run.dst_step, sum[j]);
+    for (int j = 0; j < Q; ++j) {
+        if (j >= outputs) break;
+        store_float<C, L>(dst + j * run.dst_step, sum[j]);
+    }
 }
 
 template <int L>
@@ -338,19 +341,21 @@ DGO_INLINE Floats<L> spread(const typename C::T* at) {
     return C::get(at) - Floats<L>{};
 }
 
-// Adds the products of channel m of a group: K taps with their weights in registers.
-template <class C, int Q, int K, int A, bool Odd>
+// Adds the products of channel m of a group: K taps with their weights in registers; bit i of `present`: unit i exists.
+template <class C, int Q, int K, int A, bool Edge, bool Odd>
 DGO_INLINE void add_channel(Lanes (&sum)[Q], const typename C::T* at, int64_t unit, const float* weights,
-                            int64_t tap_step) {
+                            int64_t tap_step, uint64_t present) {
     Lanes w[K];
 #pragma GCC unroll 4
     for (int t = 0; t < K; ++t) w[t] = load_bytes<Lanes>(weights + t * tap_step);
 #pragma GCC unroll 36
     for (int i = 0; i < (Q - 1) * A + K; ++i) {
-        const auto x = spread<C, kLanes, Odd>(at + i % 4 * unit);
+        if (!Edge || (present >> i & 1) != 0) {
+            const auto x = spread<C, kLanes, Odd>(at + i % 4 * unit);
 #pragma GCC unroll 4
-        for (int t = 0; t < K; ++t) {
-            if (i >= t && (i - t) % A == 0 && (i - t) / A < Q) multiply_add(sum[(i - t) / A], x, w[t]);
+            for (int t = 0; t < K; ++t) {
+                if (i >= t && (i - t) % A == 0 && (i - t) / A < Q) multiply_add(sum[(i - t) / A], x, w[t]);
+            }
         }
         if (i % 4 != 3) continue;
         at += 4 * unit;
@@ -358,26 +363,34 @@ DGO_INLINE void add_channel(Lanes (&sum)[Q], const typename C::T* at, int64_t un
     }
 }
 
-// Computes outputs [q, q + Q), all of whose units exist.
-template <class C, int Q, int A>
+// Computes outputs [q, q + Q), or those of them that a run has. Edge: units may not exist.
+template <class C, int Q, int A, bool Edge>
 void around_tile(const GatherRun& run, int64_t q) {
     using T = typename C::T;
     const int64_t unit = run.unit, tap_step = run.tap_step, input_step = run.input_step, width = run.width;
+    const int64_t outputs = Edge ? smaller(run.outputs - q, Q) : Q, first_unit = q * A;
     const FusedActivation activation = run.activation;
     for (int64_t c = 0; c < run.channels; c += kLanes) {
-        const int64_t from = (run.first + c) / width * width - run.first + q * A * unit;
+        const int64_t from = (run.first + c) / width * width - run.first + first_unit * unit;
         Lanes sum[Q];
         const Lanes start = bias_of<kLanes>(run, c);
 #pragma GCC unroll 16
         for (int j = 0; j < Q; ++j) sum[j] = start;
         for (const GatherPart& part : run.parts) {
+            const int64_t units = (outputs - 1) * A + part.taps;
             const auto add = [&](auto taps) __attribute__((always_inline)) {
                 for (int64_t s = 0; s < part.count; ++s) {
-                    const T* src = reinterpret_cast<const T*>(part.segments[s].src) + from;
-                    const float* weights = part.segments[s].weights + c;
+                    const GatherSegment& segment = part.segments[s];
+                    const T* src = reinterpret_cast<const T*>(segment.src) + from;
+                    const float* weights = segment.weights + c;
+                    uint64_t present = 0;
+                    if constexpr (Edge) {
+                        present = bits_between(segment.begin - first_unit, smaller(segment.end - first_unit, units));
+                    }
                     for (int64_t m = 0; m < width; m += 2, weights += 2 * input_step) {
-                        add_channel<C, Q, taps.value, A, false>(sum, src + m, unit, weights, tap_step);
-                        add_channel<C, Q, taps.value, A, true>(sum, src + m + 1, unit, weights + input_step, tap_step);
+                        add_channel<C, Q, taps.value, A, Edge, false>(sum, src + m, unit, weights, tap_step, present);
+                        add_channel<C, Q, taps.value, A, Edge, true>(sum, src + m + 1, unit, weights + input_step,
+                                                                     tap_step, present);
                     }
                 }
             };
@@ -385,13 +398,13 @@ void around_tile(const GatherRun& run, int64_t q) {
             if (part.taps == 2) add(Number<2>());
             if (part.taps == 3) add(Number<3>());
         }
-        finish<C, kLanes, Q>(run, activation, q, c, sum);
+        finish<C, kLanes, Q>(run, activation, q, c, sum, outputs);
     }
 }
 
 // Computes an output whose units may not exist.
 template <class C>
-void around_edge(const GatherRun& run, int64_t q) {
+void around_single(const GatherRun& run, int64_t q) {
     using T = typename C::T;
     const int64_t width = run.width, input_step = run.input_step;
     for (int64_t c = 0; c < run.channels; c += kLanes) {
@@ -416,23 +429,27 @@ void around_edge(const GatherRun& run, int64_t q) {
     }
 }
 
+// Outputs that are computed one by one: a tile of so few would wait for its own sums.
+constexpr int64_t kSingle = 3;
+
 template <class C, int A>
 void gather_around(const GatherRun& run) {
     constexpr int Q = kOutputs<kLanes>, kFewer = Q / 2;
-    const auto tiles = [&](int64_t q, int64_t end) {
-        const int64_t begin = q;
-        for (; q + Q <= end; q += Q) around_tile<C, Q, A>(run, q);
-        // the last tile computes outputs again
-        if (end - q > kFewer && end - begin >= Q) {
-            around_tile<C, Q, A>(run, end - Q);
-        } else if (q < end && end - begin >= kFewer) {
-            for (; q + kFewer < end; q += kFewer) around_tile<C, kFewer, A>(run, q);
-            around_tile<C, kFewer, A>(run, end - kFewer);
-        } else {
-            for (; q < end; ++q) around_edge<C>(run, q);
+    const Whole whole = whole_outputs(run);
+    for (int64_t q = 0; q < run.outputs;) {
+        const int64_t rest = run.outputs - q;
+        if (rest <= kSingle) {
+            around_single<C>(run, q++);
+            continue;
         }
-    };
-    apart(run, tiles, [&](int64_t q) { around_edge<C>(run, q); });
+        const int64_t most = rest > kFewer ? Q : kFewer;
+        const bool edge = q < whole.begin || q + most > whole.end;
+        const auto tile = most == Q ? edge ? around_tile<C, Q, A, true> : around_tile<C, Q, A, false>
+                          : edge    ? around_tile<C, kFewer, A, true>
+                                    : around_tile<C, kFewer, A, false>;
+        tile(run, q);
+        q += most;
+    }
 }
 
 // ---- groups of W channels, 4 or 8, several in a vector -------------------------------------------------------------
@@ -512,16 +529,17 @@ DGO_INLINE void turned_tiles(const GatherRun& run, int64_t q, int64_t end) {
 
 template <class C, int L, int W>
 void gather_turned(const GatherRun& run) {
-    apart(
-        run, [&](int64_t q, int64_t end) __attribute__((always_inline)) { turned_tiles<C, L, W>(run, q, end); },
-        [&](int64_t q) { turned_tile<C, L, W, 1, true>(run, q); });
+    const Whole whole = whole_outputs(run);
+    for (int64_t q = 0; q < whole.begin; ++q) turned_tile<C, L, W, 1, true>(run, q);
+    turned_tiles<C, L, W>(run, whole.begin, whole.end);
+    for (int64_t q = whole.end; q < run.outputs; ++q) turned_tile<C, L, W, 1, true>(run, q);
 }
 
 template <class C, int L>
 DGO_INLINE void gather_groups(const GatherRun& run) {
-    if (run.width == 4) return gather_turned<C, L, 4>(run);
+    if (run.turned && run.width == 4) return gather_turned<C, L, 4>(run);
     if constexpr (kLanes == 16) {
-        if (run.width == 8) return gather_turned<C, L, 8>(run);
+        if (run.turned) return gather_turned<C, L, 8>(run);
     }
     gather_with<C, L, Lay::within>(run);
 }
