@@ -432,8 +432,9 @@ void Executor::Step::run_on_host(char* const* operands) const {
 
 template <class Between>
 void Executor::run_range(Range steps, const Context& context, const Between& between) const {
+    ComingWeights& coming = coming_weights();
     for (std::size_t s = steps.begin; s < steps.end; ++s) {
-        coming_weights() = steps_[s].coming;
+        coming = steps_[s].coming;
         run_step(steps_[s], context);
         if (s + 1 < steps_.size()) between();
     }
