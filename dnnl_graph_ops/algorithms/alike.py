@@ -127,4 +127,4 @@ def _play(program: Program, recorded: _Recorded, operands: Sequence[Buffer]) -> 
             continue
         reads, writes = ([there(view) for view in views] for views in (step.reads, step.writes))
         pairs = [(there(a), there(b)) for a, b in step.in_place]
-        program.kernel(step.kernel, reads, writes, step.label, pairs, step.cache_key)
+        program.kernel(step.kernel, reads, writes, step.label, pairs, step.cache_key, step.overwrites)

@@ -25,7 +25,7 @@ from ..once import answered
 from ..program import epilogue as post
 from ..program.elementwise import fused
 from ..program.program import Facts, Ints, Program, View, array_of, has_data
-from ..symbolic import current, kernels, plain
+from ..symbolic import Traced, current, kernels, plain
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed
 from .views import (
     FROM_CHANNELS_LAST,
@@ -264,10 +264,14 @@ def _run(
 ) -> None:
     """Appends a kernel with its scratch; `beside`: operands that the result may overwrite if the kernel allows it."""
     scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
-    # a template asks the kernels of other sizes whether they may overwrite them as well
-    over = beside and plain(kernel).over_operands
-    pairs = [(view, target) for view in beside if view.dtype == target.dtype] if over else []
-    program.kernel(kernel, reads, [scratch, target], label, in_place=pairs)
+    pairs = [(view, target) for view in beside if view.dtype == target.dtype]
+    over: Any = True
+    if pairs and isinstance(kernel, Traced):
+        # a template asks the kernels of other sizes
+        over = kernel.trace.result(kernel, "over_operands", kernel.value.over_operands)
+    elif pairs and not kernel.over_operands:
+        pairs = []
+    program.kernel(kernel, reads, [scratch, target], label, pairs, overwrites=over)
 
 
 def tile_label(tile: tuple[int, ...], by: str = "") -> str:

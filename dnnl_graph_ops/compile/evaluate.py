@@ -28,7 +28,7 @@ from ..program.program import (
 )
 from ..runtime import reference
 from ..strides import extent
-from ..symbolic import Traced, frozen, plain
+from ..symbolic import frozen, plain
 from .place_memory import Sharing, Use, placing, replaces, shared
 from .plan import GIL_SECONDS, SERIAL_SECONDS, ByReference, assemble_packed
 from .specialise import Compilation
@@ -47,17 +47,6 @@ def _varying(kernel: Any) -> Any:
     return kernel.sizes if isinstance(kernel, Tiled) else kernel
 
 
-def _overwrites(step: KernelStep) -> Any:
-    """Whether the results of a step may overwrite operands: a size of the trace where the kernel's sizes decide it."""
-    kernel = step.kernel
-    if type(kernel) is Traced and step.in_place and getattr(kernel.value, _OVER, False):
-        return kernel.trace.result(kernel, _OVER, 1)
-    return True
-
-
-_OVER = "over_operands"
-
-
 class _Shared(NamedTuple):
     """Which scratch buffers share memory: a function of sizes that places `roots`, and the steps on these places."""
 
@@ -72,7 +61,12 @@ class Kernels:
     def __init__(self, steps: Sequence[Any], c: Compilation, constants: Sequence[Buffer], name: str) -> None:
         self._name = name
         uses = [Use((*s.reads, *flag_of(s)), s.writes, s.in_place, s.label) for s in steps]
-        sharing = shared(uses)
+        over = [(number, step.overwrites) for number, step in enumerate(steps) if step.overwrites is not True]
+        # the numbers of steps whose sizes decide whether they overwrite operands
+        self._deciding = [number for number, _ in over]
+        self._uses = _bare(uses) if over else ()
+        now = tuple([bool(plain(one)) for _, one in over])
+        sharing = shared(self._where(now, uses))
         numbers = {buffer: number for number, buffer in enumerate(sharing.owner)}
         # the executor's slots in order: inputs, outputs, scratch, constants
         ends = [view.buffer for view in (*c.given, *c.targets)]
@@ -90,11 +84,7 @@ class Kernels:
             placed.append((step.label, operands, flags[0] if flags else None))
         ins, outs = ([dtypes.CODES[view.dtype] for view in views] for views in (c.given, c.targets))
         self._args = ins, outs, placed
-        over = [(number, one) for number, one in enumerate(map(_overwrites, steps)) if one is not True]
-        # the numbers of steps whose sizes decide whether they overwrite operands; all of them do in the trace
-        self._deciding = [number for number, _ in over]
-        self._uses = _bare(uses) if over else ()
-        self._shared: dict[Any, _Shared] = {(True,) * len(over): self._sharing(sharing)}
+        self._shared: dict[Any, _Shared] = {now: self._sharing(sharing)}
         spans: dict[Any, int] = {}
         self.varying: Any = (
             tuple((view.shape, view.strides) for view in c.given),
@@ -132,7 +122,7 @@ class Kernels:
             kernel, nbytes[scratch] = made
             extents[-2] = nbytes[scratch]
             steps[number] = kernel, offsets, extents
-        sharing = answered(self._shared, over, partial(self._shared_where, over))
+        sharing = answered(self._shared, over, lambda: self._sharing(shared(self._where(over, self._uses))))
         starts = sharing.placed([nbytes[root] for root in sharing.roots])
         executor = Executor(env.engine._native, self._name)
         sharing.steps.fill(executor, ins, outs, nbytes, starts, constants, steps)
@@ -140,12 +130,10 @@ class Kernels:
         executor.finalize(release_gil=seconds > GIL_SECONDS, threads=threads)
         return executor
 
-    def _shared_where(self, over: Sequence[int]) -> _Shared:
-        """Returns which buffers share memory; `over`: whether each of the deciding steps overwrites operands."""
+    def _where(self, over: Sequence[bool], uses: Sequence[Use]) -> list[Use]:
+        """Returns uses without pairs that do not hold; `over`: whether each deciding step overwrites operands."""
         alone = {number for number, overwrites in zip(self._deciding, over, strict=True) if not overwrites}
-        return self._sharing(
-            shared([use._replace(pairs=()) if number in alone else use for number, use in enumerate(self._uses)])
-        )
+        return [use._replace(pairs=()) if number in alone else use for number, use in enumerate(uses)]
 
     def _sharing(self, sharing: Sharing) -> _Shared:
         ins, outs, placed = self._args
@@ -207,7 +195,7 @@ class Mixed:
                 pairs = tuple((self._number(a), self._number(b)) for a, b in step.in_place)
                 bands = step.kernel if isinstance(step.kernel, Tiled) else None
                 self._steps.append((step.label, step.group, condition, step.others, bands, reads, writes, pairs))
-                kernels.append((_varying(step.kernel), _overwrites(step)))
+                kernels.append((_varying(step.kernel), step.overwrites))
                 continue
             ops = tuple(
                 _Op(

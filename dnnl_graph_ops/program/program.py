@@ -346,7 +346,7 @@ class KernelStep:
 
     `in_place`: pairs of a source and a result that may be the same memory. `cache_key`: that of the results, with all
     that they depend on besides the data that is read; None: unknown, so they are not cached. `others`: numbers of
-    further groups that the step computes.
+    further groups that the step computes. `overwrites`: whether the pairs hold; in a trace, a size, as sizes decide it.
     """
 
     kernel: Any
@@ -358,6 +358,7 @@ class KernelStep:
     in_place: tuple[tuple[View, View], ...] = ()
     cache_key: Hashable = None
     others: tuple[int, ...] = ()
+    overwrites: Any = True
 
 
 @dataclass(frozen=True)
@@ -448,9 +449,12 @@ class Program:
         label: str,
         in_place: Sequence[tuple[View, View]] = (),
         cache_key: Hashable = None,
+        overwrites: Any = True,
     ) -> None:
-        where = self.group, self.condition
-        self.steps.append(KernelStep(kernel, tuple(reads), tuple(writes), label, *where, tuple(in_place), cache_key))
+        where, pairs = (self.group, self.condition), tuple(in_place)
+        self.steps.append(
+            KernelStep(kernel, tuple(reads), tuple(writes), label, *where, pairs, cache_key, (), overwrites)
+        )
 
     def append(
         self,

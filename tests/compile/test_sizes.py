@@ -115,17 +115,18 @@ def traced(monkeypatch):
     return traced
 
 
-def test_results_overwrite_operands_where_their_sizes_allow_it(monkeypatch, traced):
+@pytest.mark.parametrize("first", [60, 16])
+def test_results_overwrite_operands_where_their_sizes_allow_it(monkeypatch, traced, first):
     """Kernels may overwrite what they add where lines are long; a template shares memory as each size allows."""
     direct = tuple(one for one in table.ALGORITHMS if one.name == "builtin direct")
     monkeypatch.setattr(table, "ALGORITHMS", direct)
     net = residual()
-    for height, width in ((9, 60), (9, 64), (10, 50), (9, 16), (10, 17), (8, 70), (9, 20)):
+    for height, width in ((9, first), (9, 64), (10, 50), (9, 16), (10, 17), (8, 70), (9, 20)):
         x, fixed = data(1, height, width, 16), residual(height, width)
         np.testing.assert_array_equal(net(x), fixed(x))
         assert net._plans.latest().arena_bytes == fixed._plans.latest().arena_bytes
-    assert traced == [([(1, 9, 60, 16)], True)]
-    assert served(net) == 5 and net._templates.refusal == ""
+    assert traced == [([(1, 9, first, 16)], True)]
+    assert served(net) == net.plan_count() - 2 and net._templates.refusal == ""
 
 
 def depthwise(height=None, width=None):
