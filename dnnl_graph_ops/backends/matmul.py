@@ -17,11 +17,10 @@ from ..program.epilogue import Epilogue, EpilogueOp
 from ..program.program import View
 from ..schema import kinds
 from ..strides import channels_last
-from .backend import Backend, FusionGroup, Lowering
+from .backend import Backend, FusionGroup, Lowering, match_by
 
 _AXES = range(2, 6)  # numbers of axes of a src that is read as (N, spatial..., C), or as (rows, C)
 _ADDING = kinds("adds")
-_FEW_THREADS = 4  # which the library's preparation of a product of one row delays less than the product takes
 _PLAIN: dict[str, Any] = {"groups": 1, "auto_pad": "None", "data_format": "NXC", "weights_format": "XIO"}
 
 
@@ -39,26 +38,12 @@ def by_rows(node: Node) -> bool:
 
 
 def leads(node: Node) -> bool:
-    """Whether a node is a MatMul in f32 of several rows with constant weights (IC, OC), which may run with post-ops."""
-    return _constant(node) and any(size != 1 for size in node.inputs[0].shape[:-1])
-
-
-def _constant(node: Node) -> bool:
+    """Whether a node is a MatMul in f32 of rows with constant weights (IC, OC), which may run with post-ops."""
     return (
         by_rows(node)
         and node.inputs[1].is_constant
         and all(value.dtype == "f32" for value in (*node.inputs, *node.outputs))
     )
-
-
-def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
-    """Returns the nodes, the first of them a MatMul that runs as a convolution.
-
-    A product of a single row is left to the library, which is faster where each weight is read once, but prepares it in
-    one thread.
-    """
-    alone = len(nodes) == 1 and env.threads > _FEW_THREADS and _constant(nodes[0])
-    return nodes if env.prefers_builtin and (alone or leads(nodes[0])) else None
 
 
 def problem_of(head: Node, rest: Sequence[Node], view_of: Callable[[Value], View], env: Env) -> ConvProblem:
@@ -146,4 +131,4 @@ def _build(lowering: Lowering, group: FusionGroup) -> Decision:
     return lower(lowering.program, problem, lowering.env, lowering.choose, lowering.selectors.get(head.name))
 
 
-MATMUL = Backend("matmul", _build, _match, leads=leads, weighs=True)
+MATMUL = Backend("matmul", _build, match_by(leads), leads=leads, weighs=True)
