@@ -39,8 +39,8 @@ DGO_INLINE Bytes looked_up(const Bytes (&parts)[16], Bytes x) {
 }
 
 // Fewer than a vector has.
-DGO_INLINE void look_up_few(const uint8_t* table, [[maybe_unused]] const Bytes (&parts)[16], const char* from,
-                            int64_t count, char* to) {
+DGO_INLINE void look_up_few([[maybe_unused]] const uint8_t* table, [[maybe_unused]] const Bytes (&parts)[16],
+                            const char* from, int64_t count, char* to) {
 #ifdef __AVX512BW__
     const __mmask64 some = (uint64_t{1} << count) - 1;
     _mm512_mask_storeu_epi8(to, some, looked_up(parts, _mm512_maskz_loadu_epi8(some, from)));
