@@ -390,13 +390,10 @@ const Declaration kGroupNorm{
               Epilogue, IntegerResult>,
     "src (n, channels, spatial), [scale (channels), shift (channels)], epilogue's..., dst (n, channels, spatial)",
     "dst = (src - mean) / sqrt(variance + epsilon) * scale + shift, with the mean and variance of each group of "
-    "channels of each image; scale and shift are f32 by channel. Strides: n, channel, spatial; src and dst are both "
-    "channels last or both channels first, with an epilogue channels last. src may be s8 or u8, without a scale: a "
-    "norm "
-    "of scaled integers is that of the integers with epsilon / scale^2. From integers dst may be s8 or u8 as well, "
-    "with "
-    "result (scale, zero, low, high): quotients by scale, rounded, plus zero, from low to high. The bits are the same "
-    "for "
-    "any number of threads."};
+    "channels of each image; scale and shift are f32 by channel. Strides: n, channel, spatial; src and dst are "
+    "both channels last or both channels first, with an epilogue channels last. src may be s8 or u8, without a "
+    "scale: a norm of scaled integers is that of the integers with epsilon / scale^2. From integers dst may be s8 "
+    "or u8 as well, with result (scale, zero, low, high): quotients by scale, rounded, plus zero, from low to "
+    "high. The bits are the same for any number of threads."};
 
 }  // namespace dgo
