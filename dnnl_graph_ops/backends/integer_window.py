@@ -136,7 +136,8 @@ def build(lowering: Lowering, group: FusionGroup) -> Decision:
     source = parts.dequantize.inputs[0]
     views = [lowering.view(value) for value in (source, *parts.head.inputs[1:])], [lowering.view(group.result)]
     BUILDERS[parts.head.kind](lowering.program, parts.head, *views, parts.scales)
-    return Decision(f"builtin integer {'norm' if parts.head.kind == 'GroupNorm' else 'window'}", source.dtype)
+    by = "builtin integer norm" if parts.head.kind == "GroupNorm" else "builtin integer window"
+    return Decision(by, source.dtype)
 
 
 def _find(search: Search) -> None:

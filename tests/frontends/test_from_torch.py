@@ -67,7 +67,11 @@ def clues(net, module, inputs):
     return f"again: {errors}; threads: {threads}; {[part.formulation for part in net.explain().partitions]}"
 
 
-ZOO = [name for name in zoo.ENTRIES if not name.endswith("_v2")]
+ZOO = [
+    pytest.param(name, marks=[pytest.mark.slow] if name == "mobilenet" else [])
+    for name in zoo.ENTRIES
+    if not name.endswith("_v2")
+]
 
 
 @pytest.mark.sweep(every=4)
