@@ -225,6 +225,14 @@ def fresh(problem: ConvProblem, env: Env, weights: float) -> float:
     return packing(problem, weights) * FRESHLY if slow else 0.0
 
 
+def beyond_near(problem: ConvProblem, env: Env, size: float) -> float:
+    """Returns the bytes of traffic of `size` bytes beyond the second cache level that few multiplications show."""
+    if size <= _NEAR:
+        return 0.0
+    faster = 1 if env.compute_dtype(problem.dtype) == "f32" else _IN_TILES if env.has_tiles else _IN_HALVES
+    return max(1 - problem.macs / (_HIDING * faster * size), 0.0) * (size - _NEAR)
+
+
 def waits(problem: ConvProblem, env: Env, far: Far) -> float:
     """Returns the bytes of traffic that take as long as an algorithm waits for memory beyond the second cache level.
 
@@ -232,20 +240,16 @@ def waits(problem: ConvProblem, env: Env, far: Far) -> float:
     """
     item = dtypes.itemsize(env.compute_dtype(problem.dtype))
     gradient, result = problem.direction == WGRAD, problem.result
-    size = item * (problem.y.size + problem.x.size if gradient else result.size)
-    if size <= _NEAR:
-        return 0.0
-    faster = 1 if item == 4 else _IN_TILES if env.has_tiles else _IN_HALVES
-    shown = 1 - problem.macs / (_HIDING * faster * size)
-    if shown <= 0:
+    beyond = beyond_near(problem, env, item * (problem.y.size + problem.x.size if gradient else result.size))
+    if not beyond:
         return 0.0
     times = {FPROP: far.result, DGRAD: far.dgrad, WGRAD: far.gradient}[problem.direction]
     if far.broad and not gradient and is_channels_last(result):
         times *= min(max(item * result.shape[1] / _BROAD, 1.0), _BROADEST)
-    return times * shown * (size - _NEAR)
+    return times * beyond
 
 
-def share_met(problem: ConvProblem) -> float:
+def _share_met(problem: ConvProblem) -> float:
     """Returns the share of x that y meets by any tap, less than 1 where a stride exceeds the kernel."""
     g = problem.geometry
     return prod(min(k / s, 1.0) for k, s in zip(g.kernel, g.strides, strict=True))
@@ -254,16 +258,10 @@ def share_met(problem: ConvProblem) -> float:
 def untouched(problem: ConvProblem, met: float | None = None) -> float:
     """Returns the bytes of dgrad's result that no tap meets, which are written alone; twice beyond the near caches.
 
-    `met`: the share of the result that a tap meets, if not `share_met`.
+    `met`: the share of the result that a tap meets, if not `_share_met`.
     """
-    size = (1 - (share_met(problem) if met is None else met)) * nbytes(problem.x)
+    size = (1 - (_share_met(problem) if met is None else met)) * nbytes(problem.x)
     return size + max(size - _NEAR, 0.0)
-
-
-def beyond_near(problem: ConvProblem, env: Env, size: float) -> float:
-    """Returns the bytes of traffic of `size` bytes beyond the second cache level that few multiplications show."""
-    faster = 1 if env.compute_dtype(problem.dtype) == "f32" else _IN_TILES if env.has_tiles else _IN_HALVES
-    return max(1 - problem.macs / (_HIDING * faster * max(size, 1.0)), 0.0) * max(size - _NEAR, 0.0)
 
 
 def of_kernel(problem: ConvProblem, env: Env, work: kernels.Work) -> Counts:

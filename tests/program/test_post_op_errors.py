@@ -399,9 +399,9 @@ def test_the_table_says_what_the_library_does(seed):
             head = line["head"], line["dtype"]
             table = post_op_errors.table(*library, *head)
             post_op = post_op_errors.name_of(line["kind"], attrs)
-            known = (post_op_errors.worst() if table is None else table)[(*head, post_op)]
-            assert line["ulps"] <= known.ulps * 1.01 or known.ulps > MOST, line
-            assert known.nan or not (line["lost"] or line["made"]), line
+            stated = (post_op_errors.worst() if table is None else table)[(*head, post_op)]
+            assert line["ulps"] <= stated.ulps * 1.01 or stated.ulps > MOST, line
+            assert stated.nan or not (line["lost"] or line["made"]), line
 
 
 # ---- partitions of integers ------------------------------------------------------------------------------------------

@@ -45,6 +45,12 @@ const NormCode& code() { return vector_code().norm; }
 
 int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
+// Returns the type of floats or of integers of 8 bits; an error for others.
+ElementType float_or_byte(int dtype) {
+    const ElementType type = number_type(dtype);
+    return is_byte(type) ? type : float_type(dtype);
+}
+
 // Channels last: an item is an image, whose columns are channels. Channels first: an item is a group of an image, whose
 // planes are those of its channels, cut into rows.
 struct GroupNormKernel : Kernel {
@@ -64,17 +70,14 @@ struct GroupNormKernel : Kernel {
         name = kName;
         arity = (p.affine ? 4 : 2) + p.epilogue.operands();
         check();
-        src_type = number_type(p.src_dtype);
-        dst_type = number_type(p.dst_dtype);
-        if (!is_byte(src_type)) src_type = float_type(p.src_dtype);
+        src_type = float_or_byte(p.src_dtype);
+        dst_type = float_or_byte(p.dst_dtype);
         if (is_byte(dst_type)) {
             integer_type(kName, "src of a dst of integers", p.src_dtype);
             quotient = quotient_to(kName, p.result, p.dst_dtype);
             if (!p.epilogue.empty()) {
                 fail(ErrorKind::invalid_argument, std::string(kName) + ": post-ops need a dst of floats");
             }
-        } else {
-            dst_type = float_type(p.dst_dtype);
         }
         src_item = item_size(p.src_dtype);
         dst_item = item_size(p.dst_dtype);

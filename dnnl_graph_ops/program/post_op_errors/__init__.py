@@ -81,8 +81,8 @@ def _refusal(kind: str, attrs: Mapping[str, Any], head: str, dtype: str, env: En
 def _measured(post_op: str, head: str, dtype: str, env: Env, finite: bool) -> str:
     """Returns why the library must not compute a post-op in a dtype, by what was measured; "" where it may."""
     runtime, isa = env.engine.runtime, cpu.isa(env.engine)
-    known = table(runtime.cpu_runtime, runtime.version, isa, head, dtype)
-    measured = (worst() if known is None else known).get((head, dtype, post_op))
+    errors = table(runtime.cpu_runtime, runtime.version, isa, head, dtype)
+    measured = (worst() if errors is None else errors).get((head, dtype, post_op))
     place = "after its convolution" if head in _CONVOLUTIONS else head if head == ALONE else f"after its {head}"
     where = f"{post_op} {place}"
     if measured is None:
@@ -91,7 +91,7 @@ def _measured(post_op: str, head: str, dtype: str, env: Env, finite: bool) -> st
         measured = measured._replace(nan="")
     if not measured.text:
         return ""
-    told = "" if known is not None else f", as far as is known: oneDNN {runtime.version} was not measured with {isa}"
+    told = "" if errors is not None else f", as far as is known: oneDNN {runtime.version} was not measured with {isa}"
     return f"the library's {where} in {dtype} {measured.text}{told}"
 
 
