@@ -110,11 +110,16 @@ def overview(records: Sequence[Record]) -> list[str]:
 def short_table(records: Sequence[Record]) -> list[str]:
     """README's first table: the mean speedup of each thing that a user waits for, and the lowest in parentheses.
 
-    There is a column for each file.
+    There is a column for each file; machines of one name have their ISA as well.
     """
     means = [_means(record["rows"]) for record in records]
     body = [[words, *(_mean_and_lowest(m.get((suite, "", "f32"))) for m in means)] for words, suite in _WAITS]
-    heads = [f"{_cpu(record['machine'])}{_threads(record['machine'])}" for record in records]
+    machines = [record["machine"] for record in records]
+    names = [f"{_cpu(machine)}{_threads(machine)}" for machine in machines]
+    heads = [
+        f"{name}, {machine['isa']}" if names.count(name) > 1 else name
+        for name, machine in zip(names, machines, strict=True)
+    ]
     return table.piped(["", *heads], body)
 
 
