@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,11 @@ from .test_filter_product import random_case
 kernels = _core.kernels
 DIRECTIONS = ("dgrad", "fprop")
 FORMATS = ("IOX", "XOI", "OIX", "XIO")
+Steps = Sequence[tuple[str, int, int, int, float, float]]
+# post-ops that may be applied to sums as they are rounded
+ACTIVATIONS: dict[str, tuple[float, float]] = {
+    "relu": (0.0, 0.0), "clamp": (-3.0, 5.0), "hardswish": (0.0, 0.0), "leaky_relu": (0.5, 0.0),
+}  # fmt: skip
 GUARD = 64  # elements before and behind what is written
 
 
@@ -59,6 +65,7 @@ def run_product(
     bias: Array | None = None,
     dtype: str = "bf16",
     threads: int = 0,
+    steps: Steps = (),
 ) -> Array:
     problem = case.problem()
     packed, packed_room = guarded((problem.bf16_packed_size(direction),), "bf16")
@@ -67,7 +74,7 @@ def run_product(
     result, room = guarded(shape, dtype)
     kernel = kernels.bf16_product(
         problem, direction, code_of(source), positions(source), code(dtype), positions(result),
-        0 if bias is None else code_of(bias), threads, isa=isa,
+        0 if bias is None else code_of(bias), threads, kernels.Epilogue(list(steps)), isa,
     )  # fmt: skip
     kernel.run(source, packed, *(() if bias is None else (bias,)), scratch(kernel), result)
     for whole in (packed_room, room):
@@ -221,6 +228,24 @@ def test_rounded_once(seed, isa):
     assert (np.abs(got.astype(np.float64) - exact) <= np.abs(exact) * 2.0**-8 + 1e-3).all()
     plain = run_product(case, "dgrad", src, weights, (1, *case.output, 64), isa, dtype="f32")
     assert (np.abs(plain - exact) <= 1e-3).all()
+
+
+@pytest.mark.cases(20, 100, 1000, each=EACH)
+@pytest.mark.parametrize("isa", SETS)
+def test_activations_are_those_of_steps_on_sums(seed, isa, start):
+    """A step that moves the results in front of an activation keeps kernels from applying it as they round."""
+    for rng, case in draws(seed, start, narrow_case):
+        src, weights, bias, diff_dst = random_operands(rng, case, lambda r, shape: integers(r, shape, "bf16"))
+        bias[rng.integers(bias.size)] = np.nan
+        bias[rng.integers(bias.size)] = -np.inf
+        op, dtype = str(rng.choice(list(ACTIVATIONS))), str(rng.choice(["bf16", "f32"]))
+        alone = [(op, 0, 0, 0, *ACTIVATIONS[op])]
+        apart = [("move", 0, 0, 1, 0.0, 0.0), (op, 1, 0, 0, *ACTIVATIONS[op])]
+        at_once, after = (
+            run_product(case, "dgrad", src, weights, diff_dst.shape, isa, bias, dtype, steps=steps)
+            for steps in (alone, apart)
+        )
+        assert at_once.tobytes() == after.tobytes(), op
 
 
 @pytest.mark.parametrize("threads", [1, 2])

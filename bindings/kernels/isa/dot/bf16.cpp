@@ -14,9 +14,17 @@ struct Bf16Finish {
     const ProductCall& call;
     int64_t group = 0, run = params.dst.run;
     float* bias = nullptr;  // [group][run]
+    const FusedActivation activation;
 
     Bf16Finish(const ProductParams& of, const ProductCall& operands, const char*)
-        : dot(*of.dot), params(of), call(operands) {}
+        : dot(*of.dot), params(of), call(operands), activation(activation_of(of)) {}
+
+    // Returns the post-ops where they are an activation, and results are rounded right after it.
+    static FusedActivation activation_of(const ProductParams& of) {
+        const bool at_once = of.dot->round != nullptr && of.dst.type == ElementType::bf16;
+        return at_once ? of.activation : FusedActivation{};
+    }
+    bool activates() const { return activation.as != FusedActivation::As::it_is; }
 
     void carve(ScratchCarver& carver) { bias = carver.take(params.channel_groups * run); }
 
@@ -35,11 +43,12 @@ struct Bf16Finish {
 
     void scale(float*, const char*, int64_t, int64_t) const {}
 
-    // Rounds elements [begin, end) of rows to bf16 if the set can, 32 at a time; returns whether elements are left.
+    // Activates and rounds elements [begin, end) of rows to bf16 if the set can, 32 at a time; returns whether elements are
+    // left.
     bool round_rows(ElementType type, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
         return type != ElementType::bf16 || dot.round == nullptr || end - begin < 32 ||
-               dot.round(from, kSumsPitch, targets, rows, begin, end);
+               dot.round(activation, from, kSumsPitch, targets, rows, begin, end);
     }
 
     DGO_INLINE void round(ElementType type, const float* from, int64_t count, char* to) const {
@@ -47,7 +56,14 @@ struct Bf16Finish {
         if (whole < count) narrow(type, from + whole, count - whole, to + whole * 2);
     }
 
-    DGO_INLINE void scale_and_round(ElementType type, const float* row, char* to, int64_t, int64_t count) const {
+    DGO_INLINE void scale_and_round(ElementType type, float* row, char* to, int64_t, int64_t count) const {
+        if (activates()) {
+            activate_with<kLanes>(activation, [&](auto activated) __attribute__((always_inline)) {
+                for (int64_t c = count / 32 * 32; c < count; c += kLanes) {
+                    store_some(row + c, activated(load_some(row + c, count - c)), count - c);
+                }
+            });
+        }
         round(type, row, count, to);
     }
 };

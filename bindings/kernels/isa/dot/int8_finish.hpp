@@ -143,6 +143,8 @@ struct Int8Finish {
     Int8Finish(const ProductParams& of, const ProductCall& operands, const char* to)
         : params(of), call(operands), dst(to) {}
 
+    static constexpr bool activates() { return false; }
+
     void carve(ScratchCarver& carver) {
         const int64_t count = params.channel_groups * run + kBytesAtOnce;
         scales_ = carver.take(count);

@@ -45,7 +45,7 @@ public:
         : finish_(params, call, dst), dot_(*params.dot), params_(params), tile_rows_(params.tile_rows),
           of_tiles_(dot_.unit * dot_.item == 64), part_bytes_(part_bytes()),
           epilogue_(call.epilogue, dst, params.dst.item, params.dst.channels),
-          has_epilogue_(call.epilogue.params != nullptr) {
+          has_epilogue_(call.epilogue.params != nullptr && !finish_.activates()) {
         ScratchCarver carver(memory);
         const int64_t groups = ceil_div(params.block, tile_rows_), runs = params.src.runs;
         zeros_ = carver.take<char>(run_bytes());

@@ -2,22 +2,33 @@
 #pragma once
 
 #include "kernels/product/dot.hpp"
+#include "kernels/isa/epilogue/fused_activation.hpp"
 #include "kernels/isa/vector/lanes.hpp"
 
 namespace dgo::DGO_ISA {
 
-// Rounds sums to bf16; see Dot::round.
-inline bool round_pairs(const float* from, int64_t step, const DotTarget* targets, int64_t rows, int64_t begin,
-                        int64_t end) {
+// Activates sums and rounds them to bf16; see Dot::round.
+inline bool round_pairs(const FusedActivation& activation, const float* sums, int64_t step, const DotTarget* targets,
+                        int64_t rows, int64_t begin, int64_t end) {
+    using V = Floats<16>;  // every set that rounds so has vectors of 16
     bool left = false;
-    for (const DotTarget* target = targets; target != targets + rows; ++target, from += step) {
-        int64_t c = larger(begin, target->low);
-        const int64_t high = smaller(end, target->high);
-        for (; c + 2 * kLanes <= high; c += 2 * kLanes) {
-            const float* some = from + c - begin;
-            store_bytes(target->at + 2 * c, _mm512_cvtne2ps_pbh(_mm512_loadu_ps(some + kLanes), _mm512_loadu_ps(some)));
+    const auto round_all = [&](auto activated) __attribute__((always_inline)) {
+        const float* from = sums;
+        for (const DotTarget* target = targets; target != targets + rows; ++target, from += step) {
+            int64_t c = larger(begin, target->low);
+            const int64_t high = smaller(end, target->high);
+            for (; c + 32 <= high; c += 32) {
+                const float* some = from + c - begin;
+                const V first = activated(load_bytes<V>(some)), second = activated(load_bytes<V>(some + 16));
+                store_bytes(target->at + 2 * c, _mm512_cvtne2ps_pbh(bits<__m512>(second), bits<__m512>(first)));
+            }
+            left |= c < high;
         }
-        left |= c < high;
+    };
+    if (activation.as == FusedActivation::As::it_is) {
+        round_all([](V x) { return x; });
+    } else {
+        activate_with<16>(activation, round_all);
     }
     return left;
 }
