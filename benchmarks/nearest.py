@@ -11,7 +11,6 @@ When forms count otherwise or constants change, rows are to be made again: `choi
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,6 @@ from dnnl_graph_ops.bench.regression import Loss
 from dnnl_graph_ops.bench.times import Elsewhere, Recorded
 from dnnl_graph_ops.convolution.problem import DGRAD, FPROP, WGRAD
 from dnnl_graph_ops.cost import nearest
-from dnnl_graph_ops.runtime import cache_files
 
 NOISE = 0.1  # the variance of what shape does not explain, of forms within the first of these of the best
 TRUSTED = ((1.5, 1.0), (2.5, 1.5), (4.0, 3.0), (math.inf, 10.0))  # of slower ones so many times that
@@ -102,10 +100,10 @@ def losses(samples: Sequence[Sample], factors: Sequence[Factors] | None = None) 
     return [fit.loss(s, fit.present(s), {} if factors is None else factors[i]) for i, s in enumerate(samples)]
 
 
-def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
-    """Returns the text to write: the rows of these directions."""
+def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> bytes:
+    """Returns the content of the file to write: the rows of these directions."""
     samples = gathered(recorded)
-    parts = []
+    rows = {}
     for direction in directions:
         mine = [(sample, away) for sample, away in samples if sample.direction == direction]
         found = regressed(mine)
@@ -120,17 +118,14 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> str:
             f"{sorted(outside, reverse=True)[:4]}"
         )
         numbers = np.rint(100 * np.hstack([found.rows.features, found.rows.weights])).astype(int)
-        lines = ",\n".join(f'"{line}"' for line in nearest.written(numbers))
-        parts.append(f'"{direction}": {{"forms": {json.dumps(found.rows.forms)}, "rows": [\n{lines}]}}')
-    said = json.dumps(
-        [
-            "{} rows of {}, {} threads, layers halved to {} gmac, {}".format(
-                len(one.rows), *(one.head.get(name, "unknown") for name in ("cpu", "threads", "max_gmacs", "date"))
-            )
-            for one in recorded
-        ]
-    )
-    return f'{{"rows": {said},\n"directions": {{\n' + ",\n".join(parts) + "}}\n"
+        rows[direction] = found.rows.forms, numbers
+    told = [
+        "{} rows of {}, {} threads, layers halved to {} gmac, {}".format(
+            len(one.rows), *(one.head.get(name, "unknown") for name in ("cpu", "threads", "max_gmacs", "date"))
+        )
+        for one in recorded
+    ]
+    return nearest.written(told, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -140,9 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--directions", nargs="+", default=DIRECTIONS, choices=DIRECTIONS)
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows")
     options = parser.parse_args(arguments)
-    text = content([times.read(path) for path in options.files], options.directions)
+    rows = content([times.read(path) for path in options.files], options.directions)
     if options.write is not None:
-        cache_files.write(options.write, text)
+        options.write.write_bytes(rows)
 
 
 if __name__ == "__main__":

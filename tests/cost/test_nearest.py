@@ -1,6 +1,5 @@
 """What recorded layers say of estimates: for them and their like alone, and of the constants that they belong to."""
 
-import json
 import math
 
 import numpy as np
@@ -32,9 +31,9 @@ def env(isa=ISA):
 
 
 def written(monkeypatch, tmp_path, rows):
-    """The package's rows replaced by these: direction, forms, and lines of features and weights."""
-    path = tmp_path / "rows.json"
-    path.write_text(json.dumps({"directions": rows}), "utf-8")
+    """The package's rows replaced by these: direction, forms, and hundredths of features and weights."""
+    path = tmp_path / "rows.bin"
+    path.write_bytes(nearest.written("nowhere", rows))
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: path)
     nearest.forget()
 
@@ -56,7 +55,7 @@ def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
     problem = described(LAYER, DGRAD, "NXC", False)
     place = nearest.features(problem, env())
     row = np.rint(100 * np.array([[*place, 0.5]]))
-    written(monkeypatch, tmp_path, {DGRAD: {"forms": ["phases"], "rows": [*nearest.written(row)]}})
+    written(monkeypatch, tmp_path, {DGRAD: (["phases"], row)})
     assert nearest.factors(problem, env()) == pytest.approx({"phases": math.exp(0.5)}, rel=1e-3)
     plain = {form.name: form.seconds(problem, env()) for form in table.usable(problem, env())}
     found = {form.name: seconds for form, seconds in table.candidates(problem, env())}
@@ -70,12 +69,14 @@ def test_a_row_corrects_its_like_and_nothing_far(monkeypatch, tmp_path):
 def test_what_is_written_is_read(monkeypatch, tmp_path, rng, forms):
     names, count = [f"form {i}" for i in range(forms)], len(nearest.SCALES)
     numbers = rng.integers(-32767, 32768, (50, count + forms))
-    written(monkeypatch, tmp_path, {WGRAD: {"forms": names, "rows": [*nearest.written(numbers)]}})
+    # other directions lie before and behind
+    other = ["a form"], rng.integers(-32767, 32768, (7, count + 1))
+    written(monkeypatch, tmp_path, {DGRAD: other, WGRAD: (names, numbers), FPROP: other})
     rows = nearest.read("avx2", "f32", WGRAD)
     assert rows.forms == tuple(names)
     np.testing.assert_array_equal(np.hstack([rows.features, rows.weights]), numbers / 100)
     with pytest.raises(ValueError, match="328"):
-        next(nearest.written(numbers * 0 + 32768))
+        nearest.written("nowhere", {WGRAD: (names, numbers * 0 + 32768)})
 
 
 def test_constants_without_rows_are_not_corrected():
