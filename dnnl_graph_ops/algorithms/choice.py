@@ -9,13 +9,11 @@ already.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
-from functools import cache
-from math import prod
+from math import inf, prod
 from operator import itemgetter
 
 from .. import dtypes
-from ..convolution.problem import WGRAD, ConvProblem
+from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost import speeds
 from ..ir.env import Env
 from ..once import answered
@@ -171,13 +169,15 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
     An algorithm is left out if this share alone exceeds all of another algorithm's seconds.
     """
     ranking: Ranked = []
-    estimate = cache(estimates(problem, env))
+    estimate, least = estimates(problem, env), inf
     weighed = worthwhile(problem, env, estimate)
-    charged = ((_compiling(algorithm, problem, env), algorithm) for algorithm in weighed)
+    charged = [(_compiling(algorithm, problem, env), algorithm) for algorithm in weighed]
     for extra, algorithm in sorted(charged, key=itemgetter(0)):
         # otherwise another algorithm is faster in any case, and the estimate, which takes time, is saved
-        if all(extra / _RUNS < seconds for _, seconds in ranking):
-            ranking.append((algorithm, estimate(algorithm) + extra / _RUNS))
+        if extra / _RUNS < least:
+            seconds = estimate(algorithm) + extra / _RUNS
+            ranking.append((algorithm, seconds))
+            least = min(least, seconds)
     return sorted(ranking, key=itemgetter(1))
 
 
@@ -223,7 +223,7 @@ def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
     """Returns what the library takes to compile the algorithm's op for new sizes, as estimates count; 0 for builtin
     kernels.
     """
-    if not algorithm.ops(problem) or algorithm.converts(algorithm.seen(problem), env):
+    if not algorithm.op or algorithm.converts(algorithm.seen(problem), env):
         return 0.0
     # estimates are seconds after `clock` alone
     return (_COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])) / table.clock(problem, env)
@@ -271,23 +271,20 @@ def _lies(view: View, along: Ints | None) -> Hashable:
 def _resized(problem: ConvProblem, batch: int, sizes: Ints) -> ConvProblem:
     """Returns the same layer with another batch and spatial sizes, on new buffers, for estimates only."""
     g = problem.geometry
-    x = tuple(d + (new - n) * s for d, new, n, s in zip(g.x, sizes, g.y, g.strides, strict=True))
-    twin = replace(
-        problem,
-        geometry=g.resized(batch, sizes, x, g.pads_begin, g.pads_end, g.output_padding),
-        y=_of_shape(problem.y, (batch, problem.y.shape[1], *sizes)),
-        x=_of_shape(problem.x, (batch, problem.x.shape[1], *x)),
-    )
+    places = tuple(d + (new - n) * s for d, new, n, s in zip(g.x, sizes, g.y, g.strides, strict=True))
+    geometry = g.resized(batch, sizes, places, g.pads_begin, g.pads_end, g.output_padding)
+    y = _of_shape(problem.y, (batch, problem.y.shape[1], *sizes))
+    x = _of_shape(problem.x, (batch, problem.x.shape[1], *places))
     if not problem.epilogue:
-        return twin
-    before, after = problem.result.shape, twin.result.shape
+        return problem.resized(geometry, y, x)
+    before, after = problem.result.shape, {DGRAD: x, FPROP: y}.get(problem.direction, problem.w).shape
 
     def operand(view: View) -> View:
         if view.ndim != len(before):
             return view
         return _of_shape(view, tuple(m if n == old else n for n, old, m in zip(view.shape, before, after, strict=True)))
 
-    return replace(twin, epilogue=post.map_views(problem.epilogue, operand))
+    return problem.resized(geometry, y, x, post.map_views(problem.epilogue, operand))
 
 
 def _of_shape(view: View, shape: Ints) -> View:

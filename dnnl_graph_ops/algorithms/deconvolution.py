@@ -15,6 +15,7 @@ from ..convolution.nodes import dgrad_pads, fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_last
 from ..cost.model import Counts, Far, channels, conversions, detours, nbytes, packing, padded, untouched, waits
 from ..ir.env import Env
+from ..once import answered
 from ..onednn import gradients
 from ..program import epilogue as post
 from ..program.program import Ints, NativeOp, Program, View, is_dense
@@ -187,17 +188,29 @@ _COLUMN = 25  # bytes of traffic that take as long as adding a value of a GEMM's
 
 def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
     """Counts the work of the library's op, with its slow reorders of activations that are not channels last."""
+    # several algorithms run such an op
+    counts = answered(problem.answers, (literal, env), lambda: _literal(problem, env))
+    if has_depthwise_kernel(problem):
+        products, values = factors.depthwise[problem.direction]
+        return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
+    return counts._replace(
+        products=counts.products * _of_narrow_groups(problem, env, factors),
+        bytes=counts.bytes + waits(problem, env, factors.far),
+    )
+
+
+def _literal(problem: ConvProblem, env: Env) -> Counts:
+    """Counts `literal` without the factors."""
     y_channels, x_channels = channels(problem)
     wide, deep = (x_channels, y_channels) if problem.direction == DGRAD else (y_channels, x_channels)
     surplus = problem.direction == DGRAD and any(dgrad_pads(problem.geometry)[2])
     taps = prod(problem.geometry.kernel)
     vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == FPROP else 1.0
-    counts = Counts(
+    return Counts(
         products=problem.macs
         * _met(problem)
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
         * vast
-        * _of_narrow_groups(problem, env, factors)
         * _of_gemm(problem, env)
         * (_SPREAD if problem.direction == FPROP and _is_spread(problem) else 1.0)
         * (_FEW_IN_TILES if _has_few_in_tiles(problem, env) else 1.0)
@@ -215,10 +228,6 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
         + (_UNTOUCHED * untouched(problem) if problem.direction == DGRAD else 0.0),
         calls=1 + 2 * surplus,
     )
-    if not has_depthwise_kernel(problem):
-        return counts._replace(bytes=counts.bytes + waits(problem, env, factors.far))
-    products, values = factors.depthwise[problem.direction]
-    return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
 
 
 def _strided(problem: ConvProblem, env: Env) -> float:
@@ -265,10 +274,10 @@ def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> f
 
 def _of_parts_of_strides(problem: ConvProblem, env: Env) -> float:
     """Returns the cost factor of dgrad in tiles if strides do not divide x: an older kernel of the library runs."""
+    if problem.direction != DGRAD or not env.has_tiles or env.compute_dtype(problem.dtype) not in cpu.HALVES:
+        return 1.0
     g = problem.geometry
-    divided = all(n % s == 0 for n, s in zip(g.x, g.strides, strict=True))
-    tiles = env.has_tiles and env.compute_dtype(problem.dtype) in cpu.HALVES
-    return _UNDIVIDED if problem.direction == DGRAD and tiles and not divided else 1.0
+    return _UNDIVIDED if any(n % s for n, s in zip(g.x, g.strides, strict=True)) else 1.0
 
 
 def _of_gemm(problem: ConvProblem, env: Env) -> float:
@@ -292,9 +301,10 @@ def gemm_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) 
 def has_depthwise_kernel(problem: ConvProblem) -> bool:
     """Whether the library has vector code for a depthwise layer: 2-D, no dilation, few taps in wgrad."""
     g = problem.geometry
+    if not g.groups == g.y_channels == g.x_channels > 1:
+        return False
     most = _DEPTHWISE_GRADIENT if problem.direction == WGRAD else max(g.kernel)
-    plain = g.rank == 2 and all(d == 1 for d in g.dilations) and max(g.kernel) <= most
-    return plain and g.groups == g.y_channels == g.x_channels > 1
+    return g.rank == 2 and max(g.dilations) == 1 and max(g.kernel) <= most
 
 
 def _met(problem: ConvProblem) -> float:
@@ -304,7 +314,7 @@ def _met(problem: ConvProblem) -> float:
     Without dilation few taps are skipped, and the share counts as 1.
     """
     g = problem.geometry
-    if all(d == 1 for d in g.dilations):
+    if max(g.dilations) == 1:
         return 1.0
     axes = zip(g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
     alone = prod(g.kernel) == g.kernel[-1]
@@ -334,7 +344,7 @@ def _columns(problem: ConvProblem) -> float:
 def _is_spread(problem: ConvProblem) -> bool:
     """Whether an axis has a stride and a dilation."""
     g = problem.geometry
-    return any(s > 1 and d > 1 for s, d in zip(g.strides, g.dilations, strict=True))
+    return max(g.dilations) > 1 and any(s > 1 and d > 1 for s, d in zip(g.strides, g.dilations, strict=True))
 
 
 def _has_few_in_tiles(problem: ConvProblem, env: Env) -> bool:

@@ -75,9 +75,10 @@ def filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
 
 
 def _filtering_tile(problem: ConvProblem, results: int) -> tuple[int, ...]:
-    g, counts, apart = problem.geometry, taps(problem), _parts_fit(problem)
+    g, counts = problem.geometry, taps(problem)
+    apart = max(g.dilations) == 1 or _parts_fit(problem)
     tile = [
-        TILES[results].get(min(count, MORE), 1) if (d == 1 or apart) and size > 1 else 1
+        TILES[results].get(min(count, MORE), 1) if (apart or d == 1) and size > 1 else 1
         for count, d, size in zip(counts, g.dilations, g.y, strict=True)
     ]
     if len(tile) == 3 and results >= FAST:
@@ -161,6 +162,8 @@ def _first(problem: ConvProblem, tile: tuple[int, ...]) -> Any:
 def _first_sizes(problem: ConvProblem, tile: tuple[int, ...]) -> Sizes:
     """Returns the sizes of a layer's first part."""
     g = problem.geometry
+    if max(g.dilations) == 1:
+        return g
     for axis, step in enumerate(_residues(problem, tile)):
         if step > 1:
             g, _ = _part_sizes(g, problem.direction, axis, 0)
@@ -334,17 +337,22 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
         _first(problem, tile), problem.direction, dtypes.CODES[problem.y.dtype],
         dtypes.CODES[problem.x.dtype], env.threads, env.vectors,
     )  # fmt: skip
-    counts = of_kernel(problem, env, work)
-    if problem.geometry.rank == 1 and problem.direction == WGRAD and tile != direct_tile(problem):
-        counts = counts._replace(values=counts.values * _ON_ONE_AXIS)
-    if tile == direct_tile(problem):
-        counts = counts._replace(products=counts.products * _of_groups(problem, env) + _begun(problem, env))
+    products, values, runs, weights, variable, moved, _ = of_kernel(problem, env, work)
+    if max(tile) == 1:
+        products = products * _of_groups(problem, env) + _begun(problem, env)
+    elif problem.geometry.rank == 1 and problem.direction == WGRAD:
+        values *= _ON_ONE_AXIS
     if problem.direction == DGRAD:
-        counts = counts._replace(bytes=counts.bytes + untouched(problem))
-    counts = counts._replace(bytes=counts.bytes + waits(problem, env, _FAR))
-    repeated = {name: count * getattr(counts, name) for name in ("products", "values", "runs")}
-    again = counts.weights * _AGAIN * (count - 1)
-    return counts._replace(**repeated, weights=counts.weights + again, calls=float(count))
+        moved += untouched(problem)
+    return Counts(
+        products=count * products,
+        values=count * values,
+        runs=count * runs,
+        weights=weights + weights * _AGAIN * (count - 1),
+        variable=variable,
+        bytes=moved + waits(problem, env, _FAR),
+        calls=float(count),
+    )
 
 
 def _of_groups(problem: ConvProblem, env: Env) -> float:

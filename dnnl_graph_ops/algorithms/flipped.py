@@ -26,7 +26,7 @@ def flips(problem: ConvProblem, env: Env | None = None) -> bool:
     g = problem.geometry
     return (
         problem.direction in _OTHER
-        and all(s == 1 for s in g.strides)
+        and max(g.strides) == 1
         and prod(g.kernel) <= _MOST_TAPS
         and all(pad <= d * (k - 1) for pad, d, k in zip(g.pads_begin, g.dilations, g.kernel, strict=True))
     )

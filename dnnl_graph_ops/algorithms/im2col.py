@@ -99,8 +99,7 @@ def _columns(program: Program, problem: ConvProblem, order: Sequence[int], dtype
 def one_tap(problem: ConvProblem) -> bool:
     """Whether the kernel has a single tap, stride 1 and no padding, so that x itself is the matrix of columns."""
     g = problem.geometry
-    pointwise = all(k == s == 1 for k, s in zip(g.kernel, g.strides, strict=True))
-    return pointwise and g.y == g.x and not any(g.pads_begin)
+    return max(g.kernel) == max(g.strides) == 1 and g.y == g.x and not any(g.pads_begin)
 
 
 def _gathered(program: Program, problem: ConvProblem, order: Sequence[int]) -> View:

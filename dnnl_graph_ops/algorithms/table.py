@@ -101,9 +101,6 @@ def filters(text: str) -> bool:
 def candidates(problem: ConvProblem, env: Env, every: bool = False) -> Ranked:
     """Returns the usable algorithms with estimated seconds, cheapest first: the `worthwhile` ones, or `every` one."""
     seconds = estimates(problem, env)
-    if problem.quantization is not None:
-        # some algorithms are estimated to tell whether others are worthwhile
-        seconds = cache(seconds)
     weighed = usable(problem, env) if every else worthwhile(problem, env, seconds)
     return sorted([(a, seconds(a)) for a in weighed], key=itemgetter(1))
 
@@ -146,6 +143,9 @@ def estimates(problem: ConvProblem, env: Env) -> Callable[[Algorithm], float]:
         return seconds
 
     natively = of(env)
+    if problem.quantization is not None:
+        # some algorithms are estimated to tell whether others are worthwhile
+        natively = cache(natively)
     dtype = env.compute_dtype(floats.dtype)
     if dtype == "f32":
         return natively

@@ -86,12 +86,12 @@ class _Regions:
         weight *= prod(plain(value.shape)) * dtypes.itemsize(value.dtype)
         self._votes[root] = self._votes.get(root, 0.0) + (weight if last is not turned else -weight)
 
-    def count(self, wishes: Iterable[Wish]) -> None:
-        """Counts votes and ties; votes for values without an order have no effect."""
+    def count(self, wishes: Iterable[Wish], ordered: Collection[Value]) -> None:
+        """Counts votes and ties; votes for values that are not `ordered` have no effect."""
         for wish in wishes:
             if isinstance(wish, Tie):
                 self.tie(wish)
-            elif has_order(wish.value):
+            elif wish.value in ordered:
                 self.vote(wish)
 
     def last(self, value: Value) -> bool:
@@ -106,17 +106,21 @@ def last_in_memory(groups: Sequence[FusionGroup], given: Mapping[Value, View]) -
     regions, nodes = _Regions(), [node for group in groups for node in group.nodes]
     read = readers_of(nodes)
     # values that only reshapes, transposes and slices write and read: a copy costs the same in either layout
-    passed = {v for v, some in read.items() if v.node is not None and all(n.kind in VIEWS for n in (v.node, *some))}
+    passed = {
+        value
+        for value, readers in read.items()
+        if value.node is not None and value.node.kind in VIEWS and all(node.kind in VIEWS for node in readers)
+    }
+    ordered = dict.fromkeys(filter(has_order, _values(nodes)))
     for group in groups:
         first, *others = group.nodes
         if others or first.kind not in VIEWS or passed.isdisjoint((first.inputs[0], first.outputs[0])):
-            regions.count(group.backend.layout(group))
-    values = _values(nodes)
-    for value in values:
+            regions.count(group.backend.layout(group), ordered)
+    for value in ordered:
         view = given.get(value)
-        if view is not None and not view.is_constant and has_order(value):
+        if view is not None and not view.is_constant:
             regions.vote(Vote(value, is_channels_last(view) and not view.row_major, _GIVEN))
-    return {value for value in values if has_order(value) and regions.last(value)}
+    return set(filter(regions.last, ordered))
 
 
 def _values(nodes: Sequence[Node]) -> dict[Value, None]:

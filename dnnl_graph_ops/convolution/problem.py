@@ -179,8 +179,15 @@ class ConvProblem:
         """
         result = as_floats(self.result) if self.quantization is not None else self.result
         if not is_channels_last(result):
-            result = replace(result, strides=dense_in(result.shape, channels_last(result.ndim)))
+            strides = dense_in(result.shape, channels_last(result.ndim))
+            result = View(result.buffer, result.shape, strides, result.offset)
         return elementwise.expressed_on(self.epilogue, result)
+
+    def resized(self, geometry: Sizes, y: View, x: View, epilogue: Epilogue = ()) -> ConvProblem:
+        """Returns the same layer on other positions, in a fraction of the time of `replace`."""
+        return ConvProblem(
+            self.direction, geometry, y, self.w, x, self.bias, epilogue, self.narrowed, self.quantization
+        )
 
     def with_views(self, **views: Any) -> ConvProblem:
         """Returns the problem with other views or post-ops in the named fields; itself where they are the same."""

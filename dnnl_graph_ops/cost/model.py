@@ -89,7 +89,9 @@ _FEW, _UNEVEN = 4, 0.14
 
 def by_library(seconds: float, threads: int) -> float:
     """Returns the seconds of a step by the library, given its share of one thread's."""
-    beyond = max(threads / _FEW, 1.0)
+    if threads <= _FEW:
+        return seconds
+    beyond = threads / _FEW
     return seconds * math.pow(beyond, _UNEVEN) + (1 - 1 / beyond) * _LIBRARY
 
 

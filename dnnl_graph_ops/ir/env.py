@@ -80,7 +80,7 @@ class Env:
         """Floats in a vector of the library's instruction set."""
         return cpu.lanes(self.isa)
 
-    @property
+    @once
     def has_tiles(self) -> bool:
         return "amx" in cpu.native(self.isa)
 
