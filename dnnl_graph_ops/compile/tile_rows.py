@@ -100,9 +100,9 @@ def _runs(program: Program, layers: Sequence[Layer]) -> Iterator[list[Layer]]:
     readers = {layer.source.buffer: layer for layer in layers}
     touching: dict[Buffer, set[int | None]] = {}
     for step in program.steps:
+        group = None if isinstance(step, HostStep) or step.condition else step.group
         for view in (*step.reads, *step.writes):
-            plain = not isinstance(step, HostStep) and step.condition is None
-            touching.setdefault(view.buffer, set()).add(step.group if plain else None)
+            touching.setdefault(view.buffer, set()).add(group)
     joined: dict[int, Layer] = {}
     for layer in layers:
         after = readers.get(layer.target.buffer)

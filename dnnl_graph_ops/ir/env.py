@@ -113,7 +113,7 @@ class Env:
         """Whether the library multiplies 8-bit integers faster than floats."""
         return "int8" in cpu.native(self.isa)
 
-    @property
+    @once
     def prefers_builtin(self) -> bool:
         """Whether builtin code may compute what the library can compute, too: not with tune="off", nor on a device."""
         return self.tune != "off" and self.engine.on_host

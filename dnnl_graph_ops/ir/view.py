@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -124,7 +123,7 @@ class GraphView:
         self.returned = frozenset(returned)
         self._after: dict[Node | None, Node | None] = {None: None}
         self._before: dict[Node | None, Node | None] = {None: None}
-        self._reads: Counter[Value] = Counter()
+        self._reads: dict[Value, int] = {}
         for node in nodes:
             self.insert(node)
 
@@ -144,7 +143,7 @@ class GraphView:
 
     def reads(self, value: Value) -> int:
         """Returns how many operands of ops a value is; an op that reads it twice counts twice."""
-        return self._reads[value]
+        return self._reads.get(value, 0)
 
     def behind(self, node: Node) -> Node | None:
         """Returns the op after `node`; None after the last one."""
@@ -155,14 +154,16 @@ class GraphView:
         previous = self._before[before]
         self._after[previous], self._before[before] = node, node
         self._after[node], self._before[node] = before, previous
-        self._reads.update(node.inputs)
+        for value in node.inputs:
+            self._reads[value] = self._reads.get(value, 0) + 1
 
     def remove(self, *nodes: Node) -> None:
         """Removes ops; their results stay as they are, and the caller links those that are still read to another op."""
         for node in nodes:
             previous, following = self._before.pop(node), self._after.pop(node)
             self._after[previous], self._before[following] = following, previous
-            self._reads.subtract(node.inputs)
+            for value in node.inputs:
+                self._reads[value] = self._reads.get(value, 0) - 1
 
     def replace(self, node: Node, by: Node, gives: Sequence[Value] | None = None) -> Node:
         """Puts the op `by` in the place of `node` and returns `by`, which gives the results of `node`, or `gives`."""

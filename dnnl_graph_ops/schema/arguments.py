@@ -181,6 +181,8 @@ def bound(where: str, shape: Signature, args: Sequence[Any], given: Mapping[str,
 
 def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
     """Returns the item of `allowed` that a string names, in any case or by another package's name."""
+    if type(value) is str and value in allowed:
+        return allowed[allowed.index(value)]
     text = value.strip().lower() if isinstance(value, str) else ""
     for item in allowed:
         if item.lower() == text:

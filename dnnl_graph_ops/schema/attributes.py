@@ -131,6 +131,8 @@ def _item(given: Any) -> Any:
 
 
 def _items(attr: Attr, given: Any, where: str, length: int | None) -> Sequence[Any]:
+    if type(given) in (list, tuple):
+        return given
     given = _item(given)
     if isinstance(given, str | bytes | Mapping | set | frozenset):
         raise TypeError(f"{where} must be {_kind(attr)}, got {show(given)}")

@@ -69,7 +69,7 @@ def in_pairs(
     nodes: Sequence[OnnxNode], arrays: Mapping[str, Array], opset: int, taken: Iterable[str]
 ) -> tuple[list[OnnxNode], dict[str, Array]]:
     """The nodes with those of known scales written apart, and arrays that these read besides; `taken`: other names."""
-    if not any((node.domain, node.op_type) in (*_FORMS, *_CHANNELS_LAST, _DYNAMIC_LSTM) for node in nodes):
+    if _KINDS.isdisjoint([(node.domain, node.op_type) for node in nodes]):
         return list(nodes), {}
     fresh = fresh_names((*taken, *names_of(nodes)))
     found: list[OnnxNode] = []
@@ -252,6 +252,8 @@ def points_like(
 # x, W (directions, inputs, gates), R (directions, hidden, gates), B, lengths, h, c and P; then scale and zero point of
 # W and of R, (directions,) or (directions, gates)
 _DYNAMIC_LSTM = (CONTRIBUTED, "DynamicQuantizeLSTM")
+# the operators that `in_pairs` writes apart
+_KINDS = frozenset((*_FORMS, *_CHANNELS_LAST, _DYNAMIC_LSTM))
 
 
 def _lstm(

@@ -63,7 +63,7 @@ class OnnxNode:
     # the model's format, for messages
     source: str = "ONNX"
 
-    @property
+    @once
     def where(self) -> str:
         return f"{self.source} node {self.name[:80]!r} ({self.op_type[:80]})"
 

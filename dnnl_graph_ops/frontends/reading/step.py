@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...graph.constants import Constant
 from ...graph.constants import Meta as ConstantMeta
 from ...ops.build import apply
 from ...ops.typed import resolve
+from ...record import record
 from ...shapes import Meta
 from ...words import counted
 from .budget import Budget
@@ -28,7 +28,7 @@ Result = Operand | tuple[Operand, ...]
 _MOST_OPERANDS = max(schema.OPS["Concat"].input_counts)
 
 
-@dataclass(frozen=True)
+@record()
 class Step:
     """A node of the model, and the graph to build it in."""
 

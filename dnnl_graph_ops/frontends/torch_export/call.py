@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...errors import UnsupportedError
 from ...graph import Value
 from ...graph.json_format import same_shape
 from ...once import once
+from ...record import record
 from ...shapes import Meta
 from ..reading.build import ruled
 from ..reading.faults import NeedsSizes, check_size
@@ -29,7 +30,7 @@ _OPSET = 22
 _CODES = {np.dtype(kind): code for code, kind in NUMPY.items()}
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Call(Step):
     """An op of PyTorch, and the graph to build it in.
 
