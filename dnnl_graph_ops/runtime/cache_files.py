@@ -34,15 +34,17 @@ def read(path: Path) -> Any:
 
 
 def item(content: str, name: str) -> Any:
-    """Returns the value of a name in the text of a JSON file, and parses nothing else; None if the text lacks it.
+    """Returns the value of a key of the outermost object in the text of a JSON file, and parses nothing else.
 
-    The name is the first such key that the text has, written as `json` writes keys.
+    Returns None if the object lacks the key. Keys are written as `json` writes them, and strings contain no braces.
 
     Raises:
         ValueError, RecursionError: no JSON.
     """
     key = f"{json.dumps(name)}: "
     place = content.find(key)
+    while place >= 0 and content.count("{", 0, place) - content.count("}", 0, place) != 1:
+        place = content.find(key, place + 1)
     return _DECODER.raw_decode(content, place + len(key))[0] if place >= 0 else None
 
 
