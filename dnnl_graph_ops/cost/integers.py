@@ -28,8 +28,9 @@ _FEW, _BEGUN_TAP, _BEGUN_TAP_OF_WORDS = 16, 1.0, 0.13
 _TRANSFORMED, _WEIGHT, _SAVING = 3.0, 5.0, 0.95
 # positions of the last axis that the library computes besides, as its kernels begin a block at the end of every row
 _BLOCK = 1.5
-# and for each step of a transposed layer's stride from 2 to 16: results so far apart fill its blocks less
-_EMPTIER = 0.2
+# and the share of time that each step of a transposed layer's stride from 2 to 16 adds: results that lie apart fill its
+# blocks less
+_APART = 0.2
 # the library has depthwise kernels of ordinary layers of so many axes
 _MOST_AXES = 2
 LIBRARY = "library"
@@ -101,7 +102,7 @@ def partition(problem: ConvProblem, env: Env) -> Counts:
     weights = g.groups * padded(read, _STEP) * padded(made, _COLUMNS) * prod(g.kernel)
     computed = positions * (1 + _BLOCK / g.y[-1])
     if problem.direction == DGRAD:
-        computed *= 1 + _EMPTIER * max(min(g.strides[-1], _COLUMNS) - 2, 0)
+        computed *= 1 + _APART * max(min(g.strides[-1], _COLUMNS) - 2, 0)
     runs = positions * prod(g.kernel) * g.groups
     return Counts(computed * weights, _finished(problem), runs, weights, packing(problem, weights))
 

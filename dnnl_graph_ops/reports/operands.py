@@ -21,7 +21,7 @@ def operand_text(specialised: Specialised) -> Callable[[View], str]:
     """
     placed: dict[Buffer, list[tuple[str, View]]] = {}
     views = specialised.lowering.views
-    # where the net returns a value in another order, the value is what it returns, and what lies before is scratch
+    # a value that the net returns in another order is found in what it returns; its memory before that is scratch
     for value, view in (views | views.leaving).items():
         placed.setdefault(view.buffer, []).append((value.name, view))
     sources = _sources((*specialised.lowering.program.steps, *specialised.plan.parts), placed)
@@ -29,13 +29,13 @@ def operand_text(specialised: Specialised) -> Callable[[View], str]:
     def text(view: View) -> str:
         root = sources.get(view.buffer, view.buffer)
         values = placed.get(root, ())
-        # of several values in one memory, as the operands of a Concat in its result, the one that the view has all of
+        # several values may share the memory, such as the operands of a Concat: prefers the value that is the view
         largest = max(values, key=lambda item: item[1].size, default=("", view))
         name, whole = next((item for item in values if _same(item[1], view)), largest)
         if root is not view.buffer:
             return f"{name} {_layout(whole)} packed" if view.is_constant else f"{SCRATCH} of {name} {_layout(view)}"
         if not name:
-            # an input that steps read from a copy in another order, which has the place of the value
+            # an input of the net has no value here if steps read a copy of it in another order
             kind = "constant" if view.is_constant else SCRATCH
             return f"{specialised.names.get(view.buffer, kind)} {_layout(view)}"
         return f"{name} {_layout(whole)}" if _same(whole, view) else f"part of {name} {_layout(view)}"
@@ -48,7 +48,7 @@ def _same(first: View, second: View) -> bool:
 
 
 def _elements(view: View) -> int:
-    """Returns the number of different elements; along axes of stride 0 the view has the same ones again."""
+    """Returns the number of different elements: axes of stride 0 repeat them."""
     return prod(size for size, stride in zip(view.shape, view.strides, strict=True) if stride)
 
 
