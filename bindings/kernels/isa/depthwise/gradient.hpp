@@ -2,7 +2,7 @@
 // loaded once for all of them.
 #pragma once
 
-#include "kernels/isa/depthwise/gather.hpp"
+#include "kernels/isa/depthwise/gather_groups.hpp"
 
 namespace dgo::DGO_ISA {
 
