@@ -101,31 +101,44 @@ struct ElementwiseKernel : Kernel {
                                                                                        : -1;
     }
 
-    // Returns the steps as one function, if they are two or three such that rows are not joined; else no operand.
+    // Returns the operand that step i reads beside the result of the step before; -1 if it reads no such two.
+    int operand_beside_result(size_t i) const {
+        const EpilogueStep& step = steps[i];
+        const int result = steps[i - 1].to;
+        return step.left == result ? operand_of(step.right) : step.right == result ? operand_of(step.left) : -1;
+    }
+
+    // Returns step i as an activation of the result of the step before, if it is one that rounds as steps do.
+    FusedActivation activation_of_result(size_t i) const {
+        const EpilogueStep& step = steps[i];
+        if (step.left != steps[i - 1].to) return {};
+        const EpilogueStep alone{step.op, 0, step.right, 0, step.alpha, step.beta};
+        const FusedActivation activation = fused_activation_of({&alone, 1, nullptr, 0, 0, 0, false});
+        // the interpreter of steps contracts a hard swish
+        return activation.as == FusedActivation::As::hardswish ? FusedActivation{} : activation;
+    }
+
+    // Returns the steps as one function, activation(x * factor + term), if they are two or three such that rows are not
+    // joined; else no operand.
     ElementwiseAffine find_affine() const {
         const ElementwiseSide& dst = sides[0];
         if (joined || vast || dst.type != ElementType::f32 || dst.column != 1 || steps.size() < 2) return {};
+        const bool product = steps[0].op == EpilogueOp::multiply;
+        if (!product && steps[0].op != EpilogueOp::add) return {};
         ElementwiseAffine to;
-        for (size_t i = 0; i < steps.size(); ++i) {
-            const EpilogueStep& step = steps[i];
-            const bool product = step.op == EpilogueOp::multiply, first = i == 0;
-            if ((product && first) || (step.op == EpilogueOp::add && to.term < 0)) {
-                const bool swapped = !first && step.left != steps[i - 1].to;
-                const int left = first ? operand_of(step.left) : swapped ? step.right : step.left;
-                const int right = operand_of(swapped ? step.left : step.right);
-                if (right < 0 || (first ? left < 0 : left != steps[i - 1].to)) return {};
-                if (first) to.x = left;
-                (product ? to.factor : to.term) = right;
-                continue;
-            }
-            const EpilogueStep last{step.op, 0, step.right, 0, step.alpha, step.beta};
-            to.activation = fused_activation_of({&last, 1, nullptr, 0, 0, 0, false});
-            const auto as = to.activation.as;
-            // the interpreter of steps contracts a hard swish
-            const bool known = as != FusedActivation::As::it_is && as != FusedActivation::As::hardswish;
-            if (!known || first || i + 1 < steps.size() || step.left != steps[i - 1].to) return {};
+        to.x = operand_of(steps[0].left);
+        int& second = product ? to.factor : to.term;
+        second = operand_of(steps[0].right);
+        if (to.x < 0 || second < 0) return {};
+        size_t next = 1;
+        if (product && steps[1].op == EpilogueOp::add) {
+            to.term = operand_beside_result(next++);
+            if (to.term < 0) return {};
         }
-        int& second = to.factor >= 0 ? to.factor : to.term;
+        if (next < steps.size()) {
+            to.activation = activation_of_result(next++);
+            if (to.activation.as == FusedActivation::As::it_is || next < steps.size()) return {};
+        }
         if (sides[static_cast<size_t>(to.x) + 1].column == 0) std::swap(to.x, second);
         return sides[static_cast<size_t>(to.x) + 1].column == 1 ? to : ElementwiseAffine{};
     }
