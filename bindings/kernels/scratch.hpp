@@ -7,15 +7,19 @@
 #include <new>
 
 #include "memory/arena.hpp"
+#include "memory/poison.hpp"
 
 namespace dgo {
 
 // `count` elements of T, `offset` bytes into the scratch of a run or of a thread.
 template <class T>
 struct ScratchArray {
-    size_t offset = 0;
+    size_t offset = 0, bytes = 0;
 
-    T* in(char* scratch) const { return reinterpret_cast<T*>(scratch + offset); }
+    T* in(char* scratch) const {
+        unpoison(scratch + offset, bytes);
+        return reinterpret_cast<T*>(scratch + offset);
+    }
 };
 
 // Parts one after the other, each at a multiple of 64 bytes. Sizes beyond what memory can hold throw bad_alloc.
@@ -24,12 +28,12 @@ public:
     template <class T>
     ScratchArray<T> add(int64_t count) {
         size_t size;
-        const ScratchArray<T> array{bytes_};
         if (count < 0 || __builtin_mul_overflow(static_cast<size_t>(count), sizeof(T), &size) || size > kMost ||
             bytes_ + size > kMost) {
             throw std::bad_alloc();
         }
-        bytes_ = (bytes_ + size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+        const ScratchArray<T> array{bytes_, size};
+        bytes_ += (size + gap_after(size) + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
         return array;
     }
     size_t bytes() const { return bytes_; }
@@ -51,8 +55,11 @@ public:
         }
         if (bytes > sizeof(near_)) block_ = host_blocks().borrow(bytes);
         memory_ = block_.size() ? block_.data() : near_;
+        fill_with_nan(memory_, bytes_there());
+        poison(memory_, bytes_there());  // arrays are unpoisoned one by one
     }
     ~Scratch() {
+        unpoison(memory_, bytes_there());
         if (block_.size()) host_blocks().give_back(std::move(block_));
     }
     Scratch(const Scratch&) = delete;
@@ -62,6 +69,8 @@ public:
     char* of(int rank) const { return memory_ + shared_ + each_ * static_cast<size_t>(rank); }
 
 private:
+    size_t bytes_there() const { return block_.size() ? block_.size() : sizeof(near_); }
+
     const size_t shared_, each_;
     Block block_;
     char* memory_;

@@ -14,6 +14,7 @@
 #include "library/host_task.hpp"
 #include "library/status.hpp"
 #include "library/threads.hpp"
+#include "memory/poison.hpp"
 #include "plan/call_scope.hpp"
 #include "plan/executor_context.hpp"
 
@@ -75,9 +76,12 @@ public:
         if (!owner.arena_bytes()) return;
         if (owner.small()) small_ = small_scratch::take();
         if (!small_) borrowed_ = owner.blocks().borrow(owner.arena_bytes());
+        owner.unpoison_arena(arena());
+        if (!owner.on_device()) fill_with_nan(arena(), owner.arena_bytes());
     }
     ~Lease() {
         if (!done_) context_->settle();
+        owner_.unpoison_arena(arena());
         if (small_) small_scratch::give_back();
         if (borrowed_.size()) owner_.blocks().give_back(std::move(borrowed_));
         if (!done_) return;
@@ -182,7 +186,13 @@ bool Executor::runs(const Step& step, const Context& context) const {
     return (value != 0) == wanted;
 }
 
+// The arrays of a step do not lie where those of the step before did.
+void Executor::unpoison_arena(const char* arena) const {
+    if (!on_device()) unpoison(arena, arena_bytes());
+}
+
 void Executor::run_step(const Step& step, const Context& context) const {
+    unpoison_arena(context.arena);
     if (!runs(step, context)) return;
     if (step.kind == StepKind::partition) {
         const const_dnnl_graph_tensor_t* const in = context.tensors.data() + step.first;

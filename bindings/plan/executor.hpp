@@ -180,6 +180,7 @@ private:
     std::unique_ptr<Context> new_context() const;
     void bind(Context& context, std::size_t slot, char* base) const;
     void bind_all(Context& context, char* arena, const Addresses& arrays) const;
+    void unpoison_arena(const char* arena) const;
     bool runs(const Step& step, const Context& context) const;
     void run_step(const Step& step, const Context& context) const;
     // between(): called between two steps of the plan

@@ -27,6 +27,16 @@ MISTAKE = """
 import ctypes, dnnl_graph_ops._core
 ctypes.memset(ctypes.create_string_buffer(10_000), 0, 10_001)
 """
+# the scratch memory of a plan begins as NaN
+SCRATCH = """
+import numpy as np, dnnl_graph_ops._core as core
+from bindings.plans import declare
+plan = core.Executor(None)
+scratch, result = plan.add_scratch(0, 64), plan.add_output(*declare((16,)))
+plan.add_callback(lambda array: print(np.isnan(array).all()), [(scratch, 0, *declare((16,)))])
+plan.finalize(False)
+plan.run([], [np.empty(16, np.float32)])
+"""
 
 
 @pytest.mark.parametrize("emulate", [False, True], ids=["as it is", "emulated"])
@@ -34,6 +44,8 @@ def test_without_a_finding(emulate, tmp_path, seed, figures):
     built = build("emulated" if emulate else "checked", SANITIZERS, emulate=emulate)
     found, _ = built.python("-c", MISTAKE, reports=tmp_path / "awake")
     assert "heap-buffer-overflow" in "".join(found)
+    _, done = built.python("-c", SCRATCH, reports=tmp_path / "scratch")
+    assert done.stdout.split() == ["True"], done.stderr
 
     start = time.monotonic()
     found, done = built.python(

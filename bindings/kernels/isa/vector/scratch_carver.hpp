@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/isa/vector/integer.hpp"
+#include "memory/poison.hpp"
 
 namespace dgo::DGO_ISA {
 
@@ -21,7 +22,13 @@ struct ScratchCarver {
         if (__builtin_mul_overflow(count, static_cast<int64_t>(sizeof(T)), &size) || size > kMost - bytes) {
             bytes = kMost;
         } else {
-            bytes += round_up(size, 64);
+            const auto gap = static_cast<int64_t>(gap_after(static_cast<size_t>(size)));
+            const int64_t whole = round_up(size + gap, 64);
+            bytes += whole;
+            if (memory != nullptr) {
+                unpoison(reinterpret_cast<void*>(array), static_cast<size_t>(size));
+                poison(reinterpret_cast<char*>(array) + size, static_cast<size_t>(whole - size));
+            }
         }
         return reinterpret_cast<T*>(array);
     }
