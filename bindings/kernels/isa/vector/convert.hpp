@@ -10,6 +10,7 @@ DGO_INLINE void widen(ElementType type, const char* from, int64_t count, float* 
         using C = decltype(tag);
         const auto* at = reinterpret_cast<const typename C::T*>(from);
         int64_t c = 0;
+#pragma GCC unroll 4
         for (; c + kLanes <= count; c += kLanes) store_bytes(to + c, load_float<C, kLanes>(at + c));
         for (; c < count; ++c) to[c] = C::get(at + c);
     });
