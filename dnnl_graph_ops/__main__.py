@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -21,6 +22,7 @@ from .runtime.info import version
 from .usage import parsed, unknown_command
 
 _INTERRUPTED = 130
+_BROKEN_PIPE = 141
 _STATUSES = "Exit status: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted."
 _MODULE = "python -m dnnl_graph_ops"
 # commands of other programs: the command here, or what does it
@@ -176,6 +178,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = _MODULE) -> int:
         command = COMMANDS[options.command or "info"].run
         assert not isinstance(command, str)
         return command(options)
+    except BrokenPipeError:  # the reader of the output has ended, as head does
+        # the interpreter flushes the output once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
     except (Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

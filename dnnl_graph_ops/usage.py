@@ -20,6 +20,7 @@ _OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("--nthreads", "--num-threads", "-j", "-nthreads"), ("--threads",)),
     **dict.fromkeys(("--dtype", "--fp16", "--bf16", "--half"), ("--precision",)),
     **dict.fromkeys(("--format", "--report"), ("--json",)),
+    **dict.fromkeys(("--deconv", "--conv"), ("--suite",)),
 }
 # ends of files: the options that take them
 _FILES: Final = {**dict.fromkeys((".npy", ".npz"), "--input"), ".net": "--output", ".svg": "--svg", ".json": "--json"}

@@ -23,6 +23,8 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("woi", "hwoi", "dhwoi"), ("XOI",)),
     # an odd position of padding is at the end, as in Keras and PyTorch
     "same": ("SAME_UPPER",),
+    # explicit pads, in ONNX and in OpenVINO
+    **dict.fromkeys(("notset", "explicit"), ("None",)),
 }
 # formats whose order of axes depends on the op
 FRAMEWORKS: Final = frozenset({"pytorch", "torch", "onnx", "keras", "tensorflow"})
@@ -50,7 +52,7 @@ OTHER_DTYPES: Final[dict[str, str]] = {
 OTHER_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("pad", "pads"), ("pads_begin", "pads_end")),
     **dict.fromkeys(("group", "feature_group_count"), ("groups",)),
-    "kernel_size": ("kernel",),
+    **dict.fromkeys(("kernel_size", "kernel_shape"), ("kernel",)),
     **dict.fromkeys(("weight", "filters", "filter", "kernel", "w", "rhs"), ("weights",)),
     **dict.fromkeys(("input", "inputs", "x", "data", "lhs"), ("src",)),
     "b": ("bias",),
@@ -70,7 +72,8 @@ NO_ARGUMENTS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     (
         "weights",
         dict.fromkeys(
-            ("kernel_size", "kernel", "in_channels", "out_channels"), "the shape of 'weights' says it; leave it out"
+            ("kernel_size", "kernel_shape", "kernel", "in_channels", "out_channels"),
+            "the shape of 'weights' says it; leave it out",
         ),
     ),
     (
@@ -125,12 +128,14 @@ NO_ARGUMENTS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
 )
 # values of 'padding' that are no words of 'auto_pad'
 CAUSAL: Final = "pad the front of the axis alone: pads_begin=dilations * (kernel - 1), pads_end=0"
+# a framework's format of filters for ConvTransposeBackpropFilters
+OLDER_FILTERS: Final = "conv_transpose_backward_weights has it, as weights_format"
 # refused values: (a value that the argument takes, what is meant)
 OTHER_VALUES: Final[dict[str, tuple[str, str]]] = {
     "causal": ("None", CAUSAL),
     "ohwi": ("XIO", "move its axes: weights.transpose(1, 2, 3, 0) is XIO"),
     **dict.fromkeys(("cuda", "xpu", "mps"), ("gpu", "GPUs of Intel are 'gpu'")),
-    **dict.fromkeys(("npu", "tpu", "auto"), ("gpu", "there is none of these")),
+    **dict.fromkeys(("npu", "tpu", "auto"), ("gpu", "GPUs of Intel are 'gpu', other accelerators are not used")),
 }
 # ops under other names; a value with a space is a formula
 OPS: Final[dict[str, str]] = {

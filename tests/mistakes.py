@@ -1,4 +1,4 @@
-"""273 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
+"""277 mistakes of newcomers, each with what its message must name: the op, the argument, the values, the remedy.
 
 Each row is a line of Python, read with the names that `test_mistakes.world` makes, and words that its message holds.
 """
@@ -21,6 +21,16 @@ FUNCTIONS = (
     ("dgo.conv_transpose(X, W, padding='same', auto_pad='valid')", "'auto_pad'", "'padding'", "once"),
     ("dgo.conv_transpose(X, W, stirdes=2)", "conv_transpose", "'stirdes'", "did you mean 'strides'"),
     ("dgo.conv_transpose(X, W, kernel_size=2)", "conv_transpose", "'kernel_size'", "the shape of 'weights'"),
+    ("dgo.conv_transpose(X, W, kernel_shape=2)", "conv_transpose", "'kernel_shape'", "the shape of 'weights'"),
+    (
+        "dgo.conv_transpose_backprop_filters(X, X, (2,), stride=1, padding=0, dilation=1, filter_format='torch')",
+        "'filter_format'",
+        "XIO, OIX",
+        "'torch'",
+        "conv_transpose_backward_weights",
+    ),
+    ("dgo.engine('tpu')", "'kind'", "cpu, gpu", "GPUs of Intel are 'gpu'"),
+    ("dgo.engine('cpu', 1)", "'index' 1", "1 cpu device"),
     ("dgo.conv_transpose(X)", "conv_transpose", "'weights'", "its arguments are src, weights"),
     ("dgo.conv_transpose(X, W, None, 2)", "conv_transpose", "by name", "strides"),
     ("dgo.conv_transpose(X, W, 2)", "conv_transpose", "'bias'", "int", "NumPy array"),

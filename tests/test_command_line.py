@@ -1,6 +1,9 @@
 """`dnnl-graph-ops` and `python -m dnnl_graph_ops`: one command line with all subcommands, and what it answers."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,7 @@ def test_wrong_usage_is_status_2_and_names_what_there_is(words, capsys):
         (["diff", "a.onnx", "b.onnx", "--atol=1e-3"], "--atol=1e-3; it is --tolerance here"),
         (["convert", "m.onnx"], "required: -o/--output"),
         (["explain", "m.onnx", "--zzz"], "--zzz; there are -h, --help, --svg"),
+        (["bench", "--deconv", "mb1ic3"], "--deconv mb1ic3; it is --suite here"),
         (["bench", "run", "--batch", "4"], "--batch 4; it is --mb here"),
         (["quantize", "m.onnx"], "there is no command 'quantize'; it is done in Python: dgo.quantize.calibrate"),
         (["infer", "m.onnx"], "there is no command 'infer'; did you mean 'run'?"),
@@ -59,6 +63,25 @@ def test_words_of_other_programs_are_told_ours(words, said, capsys):
         main(words)
     assert ended.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_reader_that_ends_early_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "dnnl_graph_ops", "status"], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--part", "0/0"], "part '0/0': must be i/n"), (["--max-gmacs", "1e-9", "--part", "0/400"], "raise --max-gmacs")],
+)
+def test_fit_without_a_layer_tells_what_to_do(words, said, capsys):
+    assert main(["fit", *words]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_help_of_bench_lists_its_commands(capsys):

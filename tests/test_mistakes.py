@@ -96,7 +96,7 @@ def test_a_mistake_is_told_with_its_remedy(row, tmp_path, monkeypatch):
 
 
 def test_each_mistake_is_another_one():
-    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 273
+    assert len({code for code, *_ in MISTAKES}) == len(MISTAKES) == 277
 
 
 @pytest.mark.parametrize(
@@ -143,6 +143,12 @@ def test_a_net_has_a_docstring_where_it_is_called():
     assert dgo.Net.__call__.__doc__.startswith("Runs the net on arrays, and returns an array")
     net = world(None)["net"]()
     assert type(net.__call__).__name__ == "method-wrapper"
+
+
+@pytest.mark.parametrize("word", ["NOTSET", "explicit"])
+def test_onnx_and_openvino_names_of_explicit_pads(word):
+    x, w = np.ones((1, 4, 4, 3), np.float32), np.ones((2, 2, 5, 3), np.float32)
+    assert np.array_equal(dgo.conv_transpose(x, w, pads_end=1, auto_pad=word), dgo.conv_transpose(x, w, pads_end=1))
 
 
 @pytest.mark.parametrize("words", [{"padding": "same"}, {"padding": "SAME"}, {"auto_pad": "same"}])

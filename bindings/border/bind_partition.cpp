@@ -88,7 +88,9 @@ Operands::Operands(const char* side, PyObject* sequence, const std::vector<Logic
         for (; count_ < given; ++count_) {
             py::object native = native_of(items[count_], tensor_type);
             const Tensor* const t = native ? instance_of<Tensor>(native.ptr(), tensor_type) : nullptr;
-            if (!t) throw py::type_error(where(count_) + " must be a tensor, got " + Py_TYPE(items[count_])->tp_name);
+            if (!t)
+                throw py::type_error(where(count_) + " must be a tensor, got " + Py_TYPE(items[count_])->tp_name +
+                                     "; write tensor(logical_tensor, engine, array)");
             if (t->engine.get() != &engine)
                 fail(ErrorKind::invalid_argument, where(count_) + " is on another engine than the compiled partition");
             if (t->lt.id() != compiled[count_].id() || !same_layout(t->lt, compiled[count_]))

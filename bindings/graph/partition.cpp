@@ -22,6 +22,12 @@ std::string ids_text(const std::vector<std::size_t>& ids) {
     return out;
 }
 
+std::string ports_text(const std::vector<LogicalTensor>& ports) {
+    std::vector<std::size_t> ids;
+    for (const auto& port : ports) ids.push_back(port.id());
+    return ids_text(ids);
+}
+
 // These checks refuse arguments on which the library reads past its lists, loops for ever or crashes.
 void check_ports(const char* side, const std::vector<LogicalTensor>& given, const std::vector<LogicalTensor>& ports) {
     const auto ids = [](const std::vector<LogicalTensor>& list) {
@@ -32,12 +38,14 @@ void check_ports(const char* side, const std::vector<LogicalTensor>& given, cons
     const auto known = ids(ports), present = ids(given);
     for (const auto& port : ports)
         if (!present.count(port.id()))
-            fail(ErrorKind::invalid_argument,
-                 std::string("compile: ") + side + " " + std::to_string(port.id()) + " of the partition is missing");
+            fail(ErrorKind::invalid_argument, std::string("compile: ") + side + " " + std::to_string(port.id()) +
+                                                  " of the partition is missing; its " + side + "s are " +
+                                                  ports_text(ports));
     for (const auto& lt : given)
         if (!known.count(lt.id()))
-            fail(ErrorKind::invalid_argument,
-                 std::string("compile: the partition has no ") + side + " " + std::to_string(lt.id()));
+            fail(ErrorKind::invalid_argument, std::string("compile: the partition has no ") + side + " " +
+                                                  std::to_string(lt.id()) + "; its " + side + "s are " +
+                                                  ports_text(ports));
 }
 
 void check_input(const LogicalTensor& lt) {

@@ -350,6 +350,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m dnnl_gra
     if path == Path():
         path = fits.user_file(fits.keys(recorded[0].head["isa"])[0])
     before = cache_files.read(path) if path is not None and path.exists() else {}
+    if not any(one.rows for one in recorded):
+        raise InvalidArgumentError("fit: no layer was measured; raise --max-gmacs, or take more layers by --part")
     content = fitted_file(recorded, before)
     if path is not None:
         cache_files.write(path, json_lines(content, 4))

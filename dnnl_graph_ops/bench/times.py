@@ -205,7 +205,12 @@ def questions(
     part: str, layouts: str, ops: str = TRANSPOSED, more: Sequence[Problem] = (), dtype: str = "f32"
 ) -> Iterator[dict[str, Any]]:
     """Layers, layouts and directions to measure; `more`: layers of no list, which rows hold themselves."""
-    first, step = map(int, part.split("/"))
+    try:
+        first, step = map(int, part.split("/"))
+    except ValueError:
+        first, step = -1, 0
+    if not 0 <= first < step:
+        raise InvalidArgumentError(f"part {part!r}: must be i/n with 0 <= i < n, such as 0/4")
     listed = [layer for op in ops.split(",") for layer in real_layers(op)]
     for layer in (more or listed)[first::step]:
         op = {} if layer.op == TRANSPOSED else {"op": layer.op}

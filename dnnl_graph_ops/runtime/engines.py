@@ -14,6 +14,7 @@ from .._core import Engine as NativeEngine
 from .._core import EngineKind
 from ..errors import Error, InvalidArgumentError, RuntimeUnavailableError, UnsupportedError
 from ..schema.arguments import one_of
+from ..words import counted
 from . import sycl
 from .libraries import ENVIRONMENT, Runtime, find_runtime, runtimes
 from .locks import renew_after_fork
@@ -158,7 +159,7 @@ def _check_device(runtime: Runtime, kind: str, index: int, memory: str | None) -
         raise RuntimeUnavailableError(f"runtime {runtime.name!r} ({runtime.path}) finds no {kind} device; {remedy}")
     if not 0 <= index < count:
         raise InvalidArgumentError(
-            f"engine: 'index' {index} is out of range; {runtime.name!r} has {count} {kind} devices"
+            f"engine: 'index' {index} is out of range; {runtime.name!r} has {counted(count, f'{kind} device')}"
         )
 
 

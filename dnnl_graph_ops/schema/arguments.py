@@ -197,8 +197,8 @@ def one_of(value: object, what: str, allowed: Sequence[S]) -> S:
     meant = next((item for item in allowed if item in known), None)
     if meant is not None:
         return meant
-    near = [*shown, *(word.upper() for word, ours in words.VALUES.items() if set(ours) & set(allowed))]
     among, other = words.OTHER_VALUES.get(text, ("", ""))
-    other = other if among in allowed else ""
+    other = words.OLDER_FILTERS if older else other if among in allowed else ""
+    near = [*shown, *(word.upper() for word, ours in words.VALUES.items() if set(ours) & set(allowed))]
     hint = f"; {other}" if other else suggest(value, near)
     raise InvalidArgumentError(f"{what} must be one of {', '.join(shown)}, got {show(value)}{hint}")

@@ -103,11 +103,11 @@ def test_a_tensor_that_is_read_twice(rng):
 
 X, Y = strided(0, [4]), strided(1, [4])
 REFUSED = [
-    ([], [Y], dgo.InvalidArgumentError, "input 0 of the partition is missing"),
+    ([], [Y], dgo.InvalidArgumentError, "input 0 of the partition is missing; its inputs are 0"),
     ([X], [], dgo.InvalidArgumentError, "output 1 of the partition is missing"),
     ([X, X], [Y], dgo.InvalidArgumentError, "names tensor 0 twice"),
     ([X], [Y, Y], dgo.InvalidArgumentError, "names tensor 1 twice"),
-    ([X, strided(5, [4])], [Y], dgo.InvalidArgumentError, "no input 5"),
+    ([X, strided(5, [4])], [Y], dgo.InvalidArgumentError, "no input 5; its inputs are 0"),
     ([X], [Y, strided(5, [4])], dgo.InvalidArgumentError, "no output 5"),
     ([Y], [X], dgo.InvalidArgumentError, "missing"),
     ([LT(0, LT.f32, [4], LT.any)], [Y], dgo.InvalidArgumentError, "strided"),
