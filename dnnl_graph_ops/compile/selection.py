@@ -18,7 +18,7 @@ from ..errors import InvalidArgumentError
 from ..graph import AlgorithmInfo, Node, Selection
 from ..ir import changes_of
 from ..ir.env import ALGORITHMS, Env
-from ..program.program import Place, Program, View, argument
+from ..program.program import Place, Program, View, argument, dense_in, order_of
 from ..schema.arguments import suggest
 from .plan import scratch_bytes
 
@@ -129,12 +129,17 @@ def _selected(selection: Selection, head: Node, inherent: frozenset[str], proble
 
 
 def _hint(name: str, problem: ConvProblem, env: Env) -> str:
-    """Returns advice for a message: another value of the option `algorithm` with which the named one may run, or ""."""
+    """Returns advice for a message: an option or memory layout with which the named algorithm may run, or ""."""
     algorithm = table.named(name, problem.direction)
     for allowing in ALGORITHMS:
         if algorithm and algorithm.takes(problem, replace(env, algorithm=allowing)) and allowing != env.algorithm:
             return f"; algorithm={allowing!r} allows it"
-    return ""
+    packed = replace(problem, y=_without_gaps(problem.y), w=_without_gaps(problem.w), x=_without_gaps(problem.x))
+    return "; arrays without gaps between elements allow it" if algorithm and algorithm.takes(packed, env) else ""
+
+
+def _without_gaps(view: View) -> View:
+    return replace(view, strides=dense_in(view.shape, order_of(view)))
 
 
 # ---- of a plan -------------------------------------------------------------------------------------------------------

@@ -458,3 +458,14 @@ def test_an_op_whose_attributes_a_call_tells_takes_selections() -> None:
     assert chosen(net, "y") == "builtin direct" and len(net.algorithms("y")) > 1
     with pytest.raises(dgo.InvalidArgumentError, match="algorithm 'builtin dirct' may not be used"):
         dgo.from_onnx(model).compile(algorithms={"y": "builtin dirct"})(x)
+
+
+def test_an_algorithm_that_strides_of_a_call_exclude_says_so() -> None:
+    g = dgo.Graph()
+    x, w = np.ones((1, 17, 10), np.float32), np.ones((17, 8, 7), np.float32)
+    layout = {"data_format": "NCX", "weights_format": "IOX"}
+    y = dgo.ops.conv_transpose(g.input("x", (1, 17, 5)), g.constant(w), name="up", strides=4, **layout)
+    net = g.compile(y, algorithms={"up": "im2col per image"})
+    assert net(x[:, :, :5].copy()).shape == (1, 8, 23)
+    with pytest.raises(dgo.InvalidArgumentError, match=r"may not be used with .*; arrays without gaps"):
+        net(x[:, :, ::2])
