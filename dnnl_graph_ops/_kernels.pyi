@@ -628,7 +628,7 @@ def int8_product(
     result: tuple[float, int, int, int] | None = None,
     has_points: bool = False,
     bias_dtype: int = 0,
-    position: int = 0,
+    channels: int = 0,
     threads: int = 0,
     epilogue: Epilogue = ...,
     isa: str = "",
@@ -637,14 +637,13 @@ def int8_product(
     residual: tuple[int, float, int, tuple[float, int, int, int] | None] | None = None,
 ) -> ScratchKernel:
     """run(rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points
-    (out_channels)], [sums], [residual], epilogue's..., scratch, dst): dst = scale * scales * sum + bias and the
+    (out_channels)], [residual], epilogue's..., scratch, dst): dst = scale * scales * sum + bias and the
     epilogue, where sum is exact: the sum of (rows - zero) * (weights - points). scales and bias are f32 for all
     out channels; scale is a factor of all of them; zero, in src's type, takes the place of src_zero; points are
-    zero points of the weights in s32; sums come from int8_sums. result, of a dst of s8 or u8, is (scale, zero,
-    low, high): quotients by scale, rounded, plus zero, from low to high; a dst of s32 has the sums without
-    scales. position: elements of dst from one position to the next; strides of dst are multiples of it.
-    residual is (dtype, scale, zero, result): to integers by its result, (residual - zero) * scale is added
-    before the quotients of dst; the operand is laid out as dst.
+    zero points of the weights in s32, for sets that multiply bytes. result, of a dst of s8 or u8, is (scale,
+    zero, low, high): quotients by scale, rounded, plus zero, from low to high; a dst of s32 has the sums
+    without scales. channels: as of int8_pack, 0: all. residual is (dtype, scale, zero, result): to integers by
+    its result, (residual - zero) * scale is added before the quotients of dst; the operand is laid out as dst.
     """
 
 def int8_rows(
@@ -663,21 +662,6 @@ def int8_rows(
     of int8_product. sizes and strides are those of all axes but the channels, which are contiguous. src_zero,
     or the operand zero of src's type, fills up `before` elements before the channels and the rest of `pitch`
     after them; a pitch of 0 is that of int8_layout.
-    """
-
-def int8_sums(
-    problem: FilterProblem,
-    direction: str,
-    rows_strides: Sequence[int],
-    channels: int,
-    src_dtype: int,
-    src_zero: int,
-    threads: int = 0,
-    has_zero: bool = False,
-) -> Kernel:
-    """run(rows, [zero (1)], sums): sums[n, position of dst, group] = the sum in s32 of the elements of rows that
-    the position reads, less src's zero point, which may be an operand of src's type. rows are bytes. channels:
-    how many channels of a group are summed, from the first of a position of rows on.
     """
 
 def isa() -> str:

@@ -23,7 +23,7 @@ from ..ir.env import Env
 from ..program.elementwise import fused, laid_as
 from ..program.epilogue import labelled
 from ..program.program import Program, View, array_of, has_data
-from ..strides import are_alike, channels_last, dense_strides
+from ..strides import dense_strides
 from ..symbolic import kernels
 from . import filtering, integer_taps
 from .algorithm import NOTHING, Algorithm, Build, always
@@ -31,7 +31,6 @@ from .filtering import direct_tile
 from .views import (
     FROM_CHANNELS_LAST,
     as_channels_last,
-    channels_last_strides,
     merged_weights,
     result_view,
 )
@@ -151,7 +150,7 @@ def _code(problem: ConvProblem) -> int:
 
 
 class _Steps:
-    """Appends the steps of one layer: src to rows, packed weights, sums for zero points, products.
+    """Appends the steps of one layer: src to rows, packed weights, products.
 
     `env`: of the threads, and of sizes that vary. `by_taps`: the taps of the last axis are channels.
     """
@@ -222,20 +221,6 @@ class _Steps:
         self.program.kernel(kernel, reads, [packed], "pack weights", cache_key=cache_key)
         return packed
 
-    def sums(self, rows: View, strides: Sequence[int]) -> View:
-        """Appends sums of src over the window of each position of dst; returns the sums (N, spatial..., groups).
-
-        The sums, in s32, correct a product for zero points of weights that packing has not subtracted.
-        """
-        problem, zero = self.problem, self.quantization.zero
-        result = problem.result
-        sums = self.program.scratch((result.shape[0], *result.shape[2:], problem.geometry.groups), "s32")
-        kernel = kernels.int8_sums(
-            self.described(problem), problem.direction, strides, self.depth, *self.read(), self.threads, bool(zero)
-        )
-        self.program.kernel(kernel, [rows, *zero], [sums], "sums of what is read")
-        return sums
-
     def read(self) -> tuple[int, int]:
         return self.code, self.quantization.src_zero
 
@@ -249,9 +234,6 @@ class _Steps:
         late = bool(points.any()) and not early
         rows, strides = self.rows()
         target = result_view(program, result)
-        if late and not _is_dense(target):
-            # the kernel indexes sums by the position in a dense result
-            target = program.scratch(result.shape, result.dtype, channels_last(result.ndim))
         parts, merged = self.parts(rows, strides, target), merged_weights(program, problem.w)
         descriptions = [self.described(part) for part in parts]
         packed = self.packed(descriptions[0], merged, merged.strides, points if early and points.any() else None)
@@ -259,8 +241,7 @@ class _Steps:
         reads = [packed, *scales, *q.scale, *q.zero]
         if problem.bias is not None:
             reads.append(program.in_a_row(problem.bias))
-        if late:
-            reads += [program.constant(points), self.sums(rows, strides)]
+        reads += [program.constant(points)] if late else []
         by = "" if self.isa == kernels.int8_isa()[0] else f" by {self.isa}"
         label = labelled(filtering.tile_label(self.tile, by), problem.epilogue)
         item, _, _ = kernels.int8_layout(self.reads, self.code, self.isa)
@@ -275,18 +256,13 @@ class _Steps:
                 integers = q.of_sum(dst.dtype)
             kernel = kernels.int8_product(
                 description, part.direction, at, dtypes.CODES[dst.dtype], [dst.strides[0], *dst.strides[2:]],
-                *self.read(), integers, late, 0 if problem.bias is None else dtypes.CODES["f32"], dst.shape[1],
+                *self.read(), integers, late, 0 if problem.bias is None else dtypes.CODES["f32"], self.depth,
                 self.threads, after.epilogue, self.isa, bool(q.scale), bool(q.zero), added,
             )  # fmt: skip
             scratch = program.scratch((max(-(-kernel.scratch_bytes // 4), 1),), "f32")
             program.kernel(kernel, [src, *reads, *after.views], [scratch, dst], label)
         if target is not result:
             program.copy(target, result, FROM_CHANNELS_LAST)
-
-
-def _is_dense(view: View) -> bool:
-    """Whether a channels-last view has no gaps; strides of axes of one position may be anything."""
-    return are_alike(view.shape, view.strides, channels_last_strides(view))
 
 
 def append_sums(program: Program, problem: ConvProblem) -> None:

@@ -167,7 +167,6 @@ def _int8(s: Sizes) -> dict[str, Any]:
         "weights_dtype": S8,
         "dst_dtype": S8,
         "dst_strides": _last(_sides(s)["dst"]),
-        "position": s.out_channels,
     }
 
 
@@ -439,13 +438,6 @@ CASES: Final[dict[str, Case]] = {
         },
         lambda s, a: {"src": _sides(s)["src"], "rows": _row_bytes(s)},
         {"rows": "u8"},
-    ),
-    "int8_sums": Case(
-        CONV,
-        conv,
-        _int8,
-        lambda s, a: {"rows": _rows(s), "sums": (s.batch, *s.out_spatial, 1)},
-        {"rows": "u8", "sums": "s32"},
     ),
     "isfinite": Case(
         ROWS,

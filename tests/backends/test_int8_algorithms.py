@@ -106,3 +106,17 @@ def test_weights_that_the_call_gives():
     results = {name: graph.compile(y, algorithms={"head": name}).run(given)[y.name] for name in names}
     exact = results[integers.NAME].astype(int)
     assert all(np.abs(result - exact).max() <= 1 for result in results.values())
+
+
+def test_weights_with_zero_points_write_parts_of_a_result():
+    graph, rng, zeros = dgo.Graph(), np.random.default_rng(3), {"left": 7, "right": 131}
+    numbers = rng.integers(0, 256, (1, 5, 6, 16)).astype(np.uint8)
+    x = ops.dequantize(graph.input("x", numbers.shape, "u8"), scales=[1.0], zps=[3])
+    values, expected = [], []
+    for name, zero in zeros.items():
+        weights = rng.integers(0, 256, (16, 16, 1, 1)).astype(np.uint8)
+        w = ops.dequantize(graph.constant(weights), scales=[1.0], zps=[zero])
+        values.append(ops.convolution(x, w, data_format="NXC", weights_format="OIX", name=name))
+        expected.append((numbers - 3.0) @ (weights[..., 0, 0] - float(zero)).T)
+    net = graph.compile(ops.concat(*values, axis=3), algorithms=dict.fromkeys(zeros, integers.NAME))
+    np.testing.assert_array_equal(net(numbers), np.concatenate(expected, 3).astype(np.float32))

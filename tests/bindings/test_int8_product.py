@@ -168,7 +168,7 @@ def product(
     array, row_strides = rows
     kernel = kernels.int8_product(
         problem, direction, row_strides, code(dtype), positions(result), code(q.src),
-        0 if q.call_zero else q.src_zero, q.of_result, late, code("f32") if q.has_bias else 0, result.shape[-1],
+        0 if q.call_zero else q.src_zero, q.of_result, late, code("f32") if q.has_bias else 0, depth,
         threads, isa=isa, has_scale=q.call_scale is not None, has_zero=q.call_zero,
         residual=None if q.residual is None else q.residual.argument(),
     )  # fmt: skip
@@ -202,14 +202,7 @@ def run_layer(
     beside = [spread(q.scales, channels, np.float32)] if q.dst != "s32" else []
     beside += [np.float32([q.call_scale])] if q.call_scale is not None else []
     beside += told(q) + ([bias] if q.has_bias else [])
-    if late:
-        sums = np.full((case.batch, *spatial, case.groups), 7, np.int32)
-        # their own zero point where the call tells it
-        at = 0 if q.call_zero else q.src_zero
-        kernels.int8_sums(case.problem(), direction, strides, depth, code(q.src), at, threads, q.call_zero).run(
-            rows, *told(q), sums
-        )
-        beside += [points, sums]
+    beside += [points] if late else []
     beside += [] if q.residual is None else [q.residual.array]
     result, room = guarded((case.batch, *spatial, channels), q.dst)
     product(
@@ -452,8 +445,10 @@ def test_refusals_name_the_cause():
         make(result=(0.0, 0, 0, 255))
     with pytest.raises(errors.InvalidArgumentError, match="the lowest result must be at most the highest"):
         make(result=(1.0, 0, 9, 8))
-    with pytest.raises(errors.InvalidArgumentError, match="position contains 0"):
+    with pytest.raises(errors.InvalidArgumentError, match="packing subtracts points"):
         make(has_points=True)
+    with pytest.raises(errors.InvalidArgumentError, match="channels contains 17"):
+        make(channels=17)
 
 
 @needs_emulated_sets

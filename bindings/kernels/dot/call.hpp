@@ -24,7 +24,7 @@ struct Int8Params {
     Quotient quotient;  // the quotient that makes results of 8 bits
     Int8Residual residual;
     int64_t panel_depth = 0;  // elements of the packed weights for each column
-    int64_t pitch = 1;     // bytes of dst from one position to the next
+    int64_t channels = 0;  // channels of src that weights are for
 };
 
 }  // namespace dgo

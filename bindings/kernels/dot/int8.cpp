@@ -3,7 +3,7 @@
 // with words, whose transforms are exact where 2^(axes of four points) times every sum fits into s32.
 //
 // src is first made into rows: bytes without a sign or, where an instruction set multiplies words, 16 bits. Positions
-// that src lacks stand for its zero point. Zero points of weights need the sums of what each position reads: `int8_sums`.
+// that src lacks stand for its zero point. Zero points of weights need the sums of what each position reads.
 #include <omp.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ private:
 class Int8Product final : public ProductKernel {
 public:
     Int8Product(const Joined& joined, FilterDirection direction, const IntegerQuantization& how, int dst_dtype,
-                int bias_dtype, int64_t position, int threads, const Epilogue& epilogue, const Dot& dot)
+                int bias_dtype, int64_t channels, int threads, const Epilogue& epilogue, const Dot& dot)
         : ProductKernel(joined, direction, &dot, bias_dtype, threads, epilogue), how_(how),
           src_type_(integer_type(kName, "src", how.src_dtype)),
           totals_(packed_bytes(kName, arrangement_, joined.problem, dot)) {
@@ -77,14 +77,11 @@ public:
         // rows of words have lost their zero points
         integer_.src_zero = dot.item == 1 ? zero : 0;
         integer_.panel_depth = panel_depth(arrangement_, dot);
-        if (how.has_points) {
-            check_number(name, "position", position, joined.problem.groups * params_.dst.channels, kMostSize);
-            integer_.pitch = position * params_.dst.item;
-            // a run of several positions would need several sums
-            for (TargetGroup& group : arrangement_.groups.groups) group.folded = false;
-        }
-        arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params_.has_bias ? 1 : 0) +
-                (how.has_points ? 2 : 0) + how.residual.has_value() + epilogue_.operands();
+        if (how.has_points && dot.item == 2) fail(ErrorKind::invalid_argument, name + ": packing subtracts points");
+        if (channels != 0) check_number(name, "channels", channels, 1, params_.src.channels);
+        integer_.channels = channels == 0 ? params_.src.channels : channels;
+        arity = (integer_.sums ? 4 : 5) + how.has_scale + how.has_zero + (params_.has_bias ? 1 : 0) + how.has_points +
+                how.residual.has_value() + epilogue_.operands();
         const DotCode& code = vector_code().dot;
         runs(params_.planes > 1 ? code.int8_filtering : code.int8);
     }
@@ -101,10 +98,7 @@ public:
             if (params_.dot->item == 1) integer.src_zero = zero;
         }
         if (params_.has_bias) all.bias = *next++;
-        if (how_.has_points) {
-            all.points = reinterpret_cast<const int32_t*>(*next++);
-            all.sums = reinterpret_cast<const int32_t*>(*next++);
-        }
+        if (how_.has_points) all.points = reinterpret_cast<const int32_t*>(*next++);
         if (how_.residual) all.residual = *next++;
         all.epilogue = epilogue_.call(next);
         call(all, operands);
@@ -190,7 +184,7 @@ std::unique_ptr<Kernel> make_pack(const FilterProblem& p, const std::string& dir
 std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::string& direction,
                                             const Dims& rows_strides, int dst_dtype, const Dims& dst_strides,
                                             int src_dtype, int src_zero, const IntegerResult& result, bool has_points,
-                                            int bias_dtype, int64_t position, int threads, const Epilogue& epilogue,
+                                            int bias_dtype, int64_t channels, int threads, const Epilogue& epilogue,
                                             const std::string& isa, bool has_scale, bool has_zero,
                                             const IntegerResidual& residual) {
     const FilterDirection to = filter_direction(direction);
@@ -199,7 +193,7 @@ std::unique_ptr<ScratchKernel> make_product(const FilterProblem& p, const std::s
     const IntegerQuantization how{src_dtype, src_zero, result, has_points, has_scale, has_zero, residual};
     const Dot& dot = int8_sets().of(isa);
     check_tiles(p, dot);
-    return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, position, threads, epilogue, dot);
+    return std::make_unique<Int8Product>(joined, to, how, dst_dtype, bias_dtype, channels, threads, epilogue, dot);
 }
 
 std::pair<std::string, std::string> isa_and_reason() { return int8_sets().isa_and_reason(); }
@@ -228,18 +222,18 @@ const Declaration kInt8[] = {
      "several results. weights are s8 or u8, points s32. channels: how many in channels of a group the weights have; "
      "the weights of the others, which fill up a position of rows, are zero."},
     {"int8_product(problem, direction, rows_strides, dst_dtype, dst_strides, src_dtype, src_zero, "
-     "result=None, has_points=False, bias_dtype=0, position=0, threads=0, epilogue=..., isa='', "
+     "result=None, has_points=False, bias_dtype=0, channels=0, threads=0, epilogue=..., isa='', "
      "has_scale=False, has_zero=False, residual=None)",
      make_product,
      "rows, packed, scales (out_channels), [scale (1)], [zero (1)], [bias (out_channels)], [points (out_channels)], "
-     "[sums], [residual], epilogue's..., scratch, dst",
+     "[residual], epilogue's..., scratch, dst",
      "dst = scale * scales * sum + bias and the epilogue, where sum is exact: the sum of (rows - zero) * (weights - "
      "points). scales and bias are f32 for all out channels; scale is a factor of all of them; zero, in src's type, "
-     "takes the place of src_zero; points are zero points of the weights in s32; sums come from int8_sums. result, of "
-     "a dst of s8 or u8, is (scale, zero, low, high): quotients by scale, rounded, plus zero, from low to high; a dst "
-     "of s32 has the sums without scales. position: elements of dst from one position to the next; strides of dst are "
-     "multiples of it. residual is (dtype, scale, zero, result): to integers by its result, (residual - zero) * scale "
-     "is added before the quotients of dst; the operand is laid out as dst."},
+     "takes the place of src_zero; points are zero points of the weights in s32, for sets that multiply bytes. "
+     "result, of a dst of s8 or u8, is (scale, zero, low, high): quotients by scale, rounded, plus zero, from low to "
+     "high; a dst of s32 has the sums without scales. channels: as of int8_pack, 0: all. residual is (dtype, scale, "
+     "zero, result): to integers by its result, (residual - zero) * scale is added before the quotients of dst; the "
+     "operand is laid out as dst."},
 };
 
 }  // namespace dgo

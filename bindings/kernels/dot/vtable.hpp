@@ -63,8 +63,6 @@ struct DotCode {
     void (*int8_rows)(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
     // Makes floats of sums in place (scale), results of floats (round), or both.
     void (*int8_positions)(const Int8Positions& positions, bool scale, bool round);
-    // sums[p] = the sum of `count` bytes from rows + p * pitch on, minus `less`
-    void (*int8_sums)(const char* rows, int64_t positions, int64_t pitch, int64_t count, int32_t less, int32_t* sums);
 };
 
 }  // namespace dgo

@@ -75,16 +75,14 @@ struct ProductParams {
 
 struct Int8Params;
 
-// The operands of a run. `integer` and all after it are for 8 bits only: vectors of all channels, and `sums`, the sum
-// of the elements that each position reads in each group of channels; points (zero points of the weights) and sums may
-// be null.
+// The operands of a run. `integer` and all after it are for 8 bits only: vectors of all channels; points (zero points of
+// the weights) may be null.
 struct ProductCall {
     const char *src, *packed, *bias;
     EpilogueCall epilogue;
     const Int8Params* integer = nullptr;
     const float* scales = nullptr;
     const int32_t* points = nullptr;
-    const int32_t* sums = nullptr;
     const char* residual = nullptr;  // laid out as dst; null: none
     const int32_t* totals = nullptr;  // the sum of each column of the packed weights
 };

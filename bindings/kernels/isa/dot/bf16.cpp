@@ -41,7 +41,7 @@ struct Bf16Finish {
         }
     }
 
-    void scale(float*, const char*, int64_t, int64_t) const {}
+    void scale(float*, int64_t, int64_t) const {}
 
     // Activates and rounds elements [begin, end) of rows to bf16 if the set can, 32 at a time; returns whether elements are
     // left.

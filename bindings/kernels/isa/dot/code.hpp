@@ -15,6 +15,5 @@ void run_dot_pack(const Dot& dot, const DotPackParams& params, const char* weigh
                   int32_t* totals);
 void run_int8_positions(const Int8Positions& positions, bool scale, bool round);
 void run_int8_rows(const Dot& dot, const Int8Rows& params, const char* src, char* rows);
-void run_int8_sums(const char* rows, int64_t positions, int64_t pitch, int64_t count, int32_t less, int32_t* sums);
 
 }  // namespace dgo::DGO_ISA

@@ -101,7 +101,7 @@ private:
                 };
                 if (call_.epilogue.params != nullptr) {
                     for_each_run([&](int32_t* row, char* there, int64_t from, int64_t n) {
-                        finish_.scale(row, there, from, n);
+                        finish_.scale(row, from, n);
                         epilogue_.add(reinterpret_cast<float*>(row), there, from, n);
                     });
                     epilogue_.flush();

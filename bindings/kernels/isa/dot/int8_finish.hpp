@@ -12,21 +12,12 @@ namespace {
 struct Int8Values {
     Int8Params params;
     const float *scales, *bias;
-    const int32_t* points;  // null: none
 
-    // sums = their floats, in place, from channel `first` on. read: the sum of the elements that the position reads.
-    void scale(int32_t* row, int64_t first, int64_t count, int32_t read, bool is_float = false) const {
-        auto* floats = reinterpret_cast<float*>(row);
+    // floats = those of sums, from channel `first` on.
+    void scale(const int32_t* row, int64_t first, int64_t count, float* floats, bool is_float = false) const {
         for (int64_t c = 0; c < count; c += kLanes) {
-            store_some(floats + c, scaled_any(row + c, first + c, read, is_float), smaller(kLanes, count - c));
-        }
-    }
-
-    // sums -= the terms of the weights' zero points. read: as for `scale`.
-    void correct(int32_t* row, int64_t first, int64_t count, int32_t read) const {
-        for (int64_t c = 0; c < count; c += kLanes) {
-            const Integers sum = corrected(row + c, first + c, read);
-            store_some(reinterpret_cast<float*>(row + c), bits<Lanes>(sum), smaller(kLanes, count - c));
+            const Lanes value = is_float ? scaled<true>(row + c, first + c) : scaled(row + c, first + c);
+            store_some(floats + c, value, smaller(kLanes, count - c));
         }
     }
 
@@ -40,12 +31,11 @@ struct Int8Values {
     }
 
     // Scales and rounds to 8 bits in one pass. other: another tensor's integers, whose floats are added; null: none.
-    template <bool kPoints>
-    DGO_INLINE void scale_and_round(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
+    DGO_INLINE void scale_and_round(ElementType type, const int32_t* row, int64_t first, int64_t count,
                                     const char* other, char* to) const {
-        if (other == nullptr) return scale_to_bytes<kPoints>(type, row, first, count, read, to);
+        if (other == nullptr) return scale_to_bytes(type, row, first, count, to);
         to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
-            Lanes value[] = {scaled<kPoints>(row + c, first + c, read)};
+            Lanes value[] = {scaled(row + c, first + c)};
             char last[kLanes] = {};
             const bool whole = c + kLanes <= count;
             if (!whole) __builtin_memcpy(last, other + c, static_cast<size_t>(larger(0, count - c)));
@@ -78,12 +68,10 @@ struct Int8Values {
         }
     }
 
-    template <bool kPoints, bool kFloats = false>
-    DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, int32_t read,
-                                   char* to) const {
-        to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
-            return scaled<kPoints, kFloats>(row + c, first + c, read);
-        });
+    template <bool kFloats = false>
+    DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, char* to) const {
+        to_bytes(type, count, to,
+                 [&](int64_t c) __attribute__((always_inline)) { return scaled<kFloats>(row + c, first + c); });
     }
 
 private:
@@ -105,26 +93,10 @@ private:
         }
     }
 
-    // Without a sign, as zero points of s32 may wrap.
-    DGO_INLINE Integers corrected(const int32_t* row, int64_t at, int32_t read) const {
-        using Words = Vec<kLanes>::u32;
-        return bits<Integers>(load_bytes<Words>(row) - load_bytes<Words>(points + at) * static_cast<uint32_t>(read));
-    }
-
-    template <bool kPoints, bool kFloats = false>
-    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at, int32_t read) const {
-        Lanes sum;
-        if constexpr (kFloats) {
-            sum = load_bytes<Lanes>(row);
-        } else {
-            const Integers whole = kPoints ? corrected(row, at, read) : load_bytes<Integers>(row);
-            sum = __builtin_convertvector(whole, Lanes);
-        }
+    template <bool kFloats = false>
+    DGO_INLINE Lanes scaled(const int32_t* row, int64_t at) const {
+        const Lanes sum = kFloats ? load_bytes<Lanes>(row) : to_floats(load_bytes<Integers>(row));
         return sum * load_bytes<Lanes>(scales + at) + load_bytes<Lanes>(bias + at);
-    }
-    DGO_INLINE Lanes scaled_any(const int32_t* row, int64_t at, int32_t read, bool is_float) const {
-        if (is_float) return scaled<false, true>(row, at, read);
-        return points == nullptr ? scaled<false>(row, at, read) : scaled<true>(row, at, read);
     }
 
     template <class Values>
@@ -136,6 +108,58 @@ private:
 struct Int8Finish {
     using Sum = int32_t;
     static constexpr bool kIntegers = true;
+
+    // Sums of the bytes of a tile's rows, each a sum of eight in every lane.
+    class Read {
+    public:
+        // Adds `count` bytes of each row, which are readable to the end of a step of four.
+        template <bool kNative = kWide>
+        void add(const char* at, int64_t pitch, int64_t rows, int64_t count) {
+            const auto each = [&](auto sum_at) __attribute__((always_inline)) {
+                for (int64_t i = 0; i < rows; ++i) sums_[i] += bits<Sums>(sum_at(at + i * pitch));
+            };
+            if constexpr (kNative) {
+                const auto sum_of = [](__m512i bytes) { return _mm512_sad_epu8(bytes, _mm512_setzero_si512()); };
+                for (; count >= 256; count -= 256, at += 256) {
+                    each([&](const char* from) __attribute__((always_inline)) {
+                        __m512i sum = _mm512_setzero_si512();
+                        for (int c = 0; c < 256; c += 64) sum += sum_of(load_bytes<__m512i>(from + c));
+                        return sum;
+                    });
+                }
+                for (; count > 0; count -= 64, at += 64) {
+                    const uint64_t some = ~uint64_t{0} >> (64 - smaller(count, 64));
+                    each([&](const char* from)
+                             __attribute__((always_inline)) { return sum_of(_mm512_maskz_loadu_epi8(some, from)); });
+                }
+            } else {
+                int8_t kept[64] = {};
+                __builtin_memset(kept, -1, 32);
+                for (; count > 0; count -= 32, at += 32) {
+                    const __m256i bytes = load_bytes<__m256i>(kept + 32 - smaller(count, 32)),
+                                  steps = load_bytes<__m256i>(kept + 32 - smaller(round_up(count, 4), 32));
+                    each([&](const char* from) __attribute__((always_inline)) {
+                        const __m256i some = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), steps);
+                        return _mm256_sad_epu8(_mm256_and_si256(some, bytes), _mm256_setzero_si256());
+                    });
+                }
+            }
+        }
+
+        // to[row] = the sum of the row minus `less`.
+        void put(int64_t rows, int64_t less, int32_t* to) const {
+            for (int64_t i = 0; i < rows; ++i) {
+                int64_t all = -less;
+                for (int lane = 0; lane < kLanes / 2; ++lane) all += sums_[i][lane];
+                to[i] = static_cast<int32_t>(all);
+            }
+        }
+
+    private:
+        typedef int64_t Sums __attribute__((vector_size(kLanes * 4)));
+
+        Sums sums_[kDotRows] = {};
+    };
 
     int filling = 0;
     int64_t group = 0;
@@ -149,19 +173,14 @@ struct Int8Finish {
         const int64_t count = params.channel_groups * run + kBytesAtOnce;
         scales_ = carver.take(count);
         bias_ = carver.take(count);
-        points_ = carver.take<int32_t>(count);
     }
 
     void prepare() {
-        values = {*call.integer, scales_, bias_, call.points == nullptr ? nullptr : points_};
+        values = {*call.integer, scales_, bias_};
         group_totals = params.packed / values.params.panel_depth;
         filling = values.params.src_zero;
-        const int64_t channels = params.dst.channels, count = params.channel_groups * run;
-        for (int64_t i = 0; i < count && call.points != nullptr; i += channels) {
-            const int32_t* of = call.points + i / run * channels;
-            for (int64_t c = 0; c < channels; ++c) points_[i + c] = of[c];
-        }
         if (values.params.sums) return;
+        const int64_t channels = params.dst.channels, count = params.channel_groups * run;
         for (int64_t i = 0; i < count; i += channels) {
             const int64_t first = i / run * channels;
             for (int64_t c = 0; c < channels; ++c) scales_[i + c] = call.scales[first + c] * values.params.src_scale;
@@ -190,15 +209,33 @@ struct Int8Finish {
         for (int64_t c = 0; c < count; ++c) to[c] = static_cast<int32_t>(0u - zero * static_cast<uint32_t>(totals[c]));
     }
 
-    // Makes floats of a row's sums, from element `low` of its run on.
-    void scale(int32_t* row, const char* to, int64_t low, int64_t count) const {
-        if (!values.params.sums) values.scale(row, group * run + low, count, sum_read(to));
+    bool corrects() const { return call.points != nullptr; }
+
+    // Returns the channels of src that weights are for.
+    int64_t channels() const { return values.params.channels; }
+
+    // sums[row][c] -= points[c] * read[row], of `count` channels from `first` on.
+    void correct(const int32_t* read, int64_t rows, int64_t first, int64_t count, int32_t* __restrict sums) const {
+        const int32_t* points = call.points + group * params.dst.channels + first;
+        for (int64_t i = 0; i < rows; ++i, sums += kSumsPitch) {
+            const auto factor = static_cast<uint32_t>(read[i]);
+            for (int64_t c = 0; c < count; ++c) {
+                // without a sign, as zero points of s32 may wrap
+                sums[c] =
+                    static_cast<int32_t>(static_cast<uint32_t>(sums[c]) - static_cast<uint32_t>(points[c]) * factor);
+            }
+        }
     }
 
-    // Writes results of 8 bits of rows that no post-op or zero point changes; returns whether rows are left.
+    // Makes floats of a row's sums, from element `low` of its run on.
+    void scale(int32_t* row, int64_t low, int64_t count) const {
+        if (!values.params.sums) values.scale(row, group * run + low, count, reinterpret_cast<float*>(row));
+    }
+
+    // Writes results of 8 bits of rows that no post-op changes; returns whether rows are left.
     bool round_rows(ElementType type, int32_t* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
-        if (!is_byte(type) || call.epilogue.params != nullptr || call.points != nullptr) return true;
+        if (!is_byte(type) || call.epilogue.params != nullptr) return true;
         const Int8Values some = values;
         const int64_t first = group * run, there = call.residual == nullptr ? 0 : call.residual - dst;
         Division division = division_of(some.params.quotient);
@@ -225,8 +262,8 @@ struct Int8Finish {
         const char* other = call.residual;
         visit_targets(targets, rows, begin, end, 1, from, kSumsPitch,
                       [&](const int32_t* row, char* to, int64_t low, int64_t count) __attribute__((always_inline)) {
-                          some.scale_and_round<false>(type, row, first + low, count, 0,
-                                                      other == nullptr ? nullptr : to + there, to);
+                          some.scale_and_round(type, row, first + low, count, other == nullptr ? nullptr : to + there,
+                                               to);
                       });
         return false;
     }
@@ -240,35 +277,23 @@ struct Int8Finish {
     }
 
     void scale_and_round(ElementType type, int32_t* row, char* to, int64_t low, int64_t count) const {
-        if (type == ElementType::s32) {
-            if (values.points != nullptr) values.correct(row, group * run + low, count, sum_read(to));
-            return round(type, row, count, to);
+        if (type == ElementType::f32) {
+            return values.scale(row, group * run + low, count, reinterpret_cast<float*>(to));
         }
         if (!is_byte(type)) {
-            scale(row, to, low, count);
+            scale(row, low, count);
             return round(type, row, count, to);
         }
         const char* other = call.residual == nullptr ? nullptr : call.residual + (to - dst);
-        if (values.points == nullptr) {
-            values.scale_and_round<false>(type, row, group * run + low, count, 0, other, to);
-        } else {
-            values.scale_and_round<true>(type, row, group * run + low, count, sum_read(to), other, to);
-        }
+        values.scale_and_round(type, row, group * run + low, count, other, to);
     }
 
 private:
-    // Returns the sum of the elements that the position at `to` reads.
-    int32_t sum_read(const char* to) const {
-        return values.points == nullptr ? 0
-                                        : call.sums[(to - dst) / values.params.pitch * params.channel_groups + group];
-    }
-
     const ProductParams& params;
     const ProductCall& call;
     const char* dst;
     int64_t run = params.dst.run, group_totals = 0;
     float *scales_, *bias_;  // [group][run]
-    int32_t* points_;
     Int8Values values;
     bool small_ = false;  // quotients of all sums are below 2^31
 };

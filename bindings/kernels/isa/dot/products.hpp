@@ -55,6 +55,7 @@ public:
         // finishing a row may read a panel beyond its end
         result_ = carver.take<Sum>((parts() > 1 ? params.block : 2 * tile_rows_) * kSumsPitch + kDotColumns);
         rows_ = carver.take<DotRows>((groups + 1) * runs);
+        read_ = carver.take<int32_t>(params.block);
         copied_offsets_ = carver.take<int64_t>(groups * runs);
         copied_positions_ = carver.take<int64_t>(groups * runs);
         targets_ =
@@ -279,6 +280,38 @@ private:
         return panel;
     }
 
+    // Subtracts from the sums of rows [t, end), columns [begin, stop), what zero points of weights add.
+    void correct(const TargetGroup& group, int64_t begin, int64_t stop, int64_t t, int64_t end, Sum* result) {
+        const int64_t channels = params_.dst.channels;
+        for (int64_t column = begin, next; column < stop; column = next) {
+            next = smaller((column / channels + 1) * channels, stop);
+            if (params_.zero != nullptr) find_read(params_.zero + group.targets[column / channels], t, end);
+            finish_.correct(read_ + t, end - t, column % channels, next - column, result + column - begin);
+        }
+    }
+
+    // read_[i] = the sum of the bytes, less their zero point, that row i has for the segments s whose zero[s * targets] is
+    // 0, or for all.
+    void find_read(const uint8_t* zero, int64_t t, int64_t end) {
+        const FilterImage& image = params_.src;
+        // runs without gaps are one segment
+        const bool whole = zero == nullptr && finish_.channels() == image.channels;
+        const int64_t fold = whole ? 1 : image.fold, count = whole ? image.run : finish_.channels();
+        const DotRows* runs = rows_ + t / tile_rows_ * image.runs;
+        for (int64_t rows; t < end; t += rows, runs += image.runs) {
+            rows = smaller(tile_rows_, end - t);
+            typename Finish::Read read;
+            int64_t segments = 0;
+            for (int64_t s = 0; s < image.runs * fold; ++s) {
+                if (zero != nullptr && zero[s * params_.dst.segments] != 0) continue;
+                const DotRows& run = runs[s / fold];
+                read.add(run.at + s % fold * image.channels, run.pitch, rows, count);
+                ++segments;
+            }
+            read.put(rows, finish_.filling * segments * count, read_ + t);
+        }
+    }
+
     // Writes rows [t, end) of columns [begin, stop) from `result` to dst.
     void write_rows(const FilterImage& image, int64_t begin, int64_t stop, int64_t t, int64_t end, Sum* result) {
         const DotTarget* targets = targets_;
@@ -290,7 +323,7 @@ private:
                 visit_targets(targets + t, end - t, n, until, image.item, result + column - begin, kSumsPitch, visit);
             };
             if (has_epilogue_) {
-                for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) { finish.scale(row, to, low, n); });
+                for_each_row([&](Sum* row, char*, int64_t low, int64_t n) { finish.scale(row, low, n); });
                 for_each_row([&](Sum* row, char* to, int64_t low, int64_t n) {
                     epilogue_.add(reinterpret_cast<float*>(row), to, low, n);
                 });
@@ -317,6 +350,9 @@ private:
         const bool far = first == 0 && ceil_div(end - begin, kDotColumns) * bytes >= kFarBytes;
         // without zeros all panels have the same spans
         const bool alike = params_.zero == nullptr;
+        if constexpr (Finish::kIntegers) {
+            if (alike && finish_.corrects()) find_read(nullptr, 0, count);
+        }
         for (int64_t column = begin, stop; column < end; column = stop) {
             stop = smaller(column + kChunk, end);
             const int64_t base = column / image.run;
@@ -349,7 +385,11 @@ private:
                                      {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch, tile_rows_}, rows_end - t,
                                      stop - c);
                     }
-                    if (part == part_count - 1) write_rows(image, column, stop, t, rows_end, result);
+                    if (part < part_count - 1) continue;
+                    if constexpr (Finish::kIntegers) {
+                        if (finish_.corrects()) correct(group, column, stop, t, rows_end, result);
+                    }
+                    write_rows(image, column, stop, t, rows_end, result);
                 }
             }
         }
@@ -367,6 +407,7 @@ private:
     char *zeros_, *left_;
     Sum *columns_start_, *result_;
     DotRows* rows_;  // [tile_rows_ tiles][run]
+    int32_t* read_;  // [row]
     // [tile_rows_ tiles][run]: where lines begin that copy_line has copied. Apart, as both fields at once would be loaded
     // only when all of the line's bytes are stored.
     int64_t *copied_offsets_, *copied_positions_;
