@@ -5,6 +5,12 @@
 #include "kernels/checked.hpp"
 
 namespace dgo {
+namespace {
+
+constexpr double kFarFloats = 64 * 1024;  // of rows and tags that the second cache level holds beside others
+constexpr int64_t kTagFloats = 6;         // that take as much memory as a tag
+
+}  // namespace
 
 ChannelBlock ChannelBlock::at(int64_t index, int64_t channels, int64_t size, int64_t vector) {
     const int64_t real = std::min(size, channels - index * size);
@@ -79,6 +85,13 @@ void RowMover::store(const float* from, int64_t pitch, int64_t first, int64_t la
 
 RowCache::Layout::Layout(ScratchLayout& scratch, const TapAxes& axes, int64_t row_floats)
     : window_{axes.outer[0].span(), axes.outer[1].span()}, row_floats_(row_floats) {
+    // rows of all planes or of those in use are copied once if they fit, else by each row of outputs of another plane
+    for (int axis = 1; axis >= 0; --axis) {
+        const int64_t every = std::max<int64_t>(axes.outer[static_cast<size_t>(axis)].sources, 1);
+        const double floats = static_cast<double>(window_[1 - axis]) * static_cast<double>(every) *
+                              static_cast<double>(row_floats + kTagFloats);
+        if (window_[0] > 1 && floats <= kFarFloats) window_[axis] = every;
+    }
     const int64_t slots = checked_product("depthwise rows", {window_[0], window_[1]});
     rows_ = scratch.add<float>(checked_product("depthwise rows", {slots, row_floats}));
     tags_ = scratch.add<Tag>(slots);
@@ -87,14 +100,6 @@ RowCache::Layout::Layout(ScratchLayout& scratch, const TapAxes& axes, int64_t ro
 RowCache::RowCache(const Layout& layout, char* scratch)
     : layout_(layout), rows_(layout.rows_.in(scratch)), tags_(layout.tags_.in(scratch)) {
     std::fill_n(tags_, layout.window_[0] * layout.window_[1], Layout::Tag{-1, 0, 0});
-}
-
-float* RowCache::find(int64_t image, int64_t i, int64_t j, bool& fresh) {
-    const int64_t slot = i % layout_.window_[0] * layout_.window_[1] + j % layout_.window_[1];
-    Layout::Tag& tag = tags_[slot];
-    fresh = tag.image != image || tag.i != i || tag.j != j;
-    tag = {image, i, j};
-    return rows_ + slot * layout_.row_floats_;
 }
 
 }  // namespace dgo

@@ -69,9 +69,18 @@ public:
 
     RowCache(const Layout& layout, char* scratch);
     // The place of a row; `fresh` tells whether the caller has to fill it. `image` names all but the row.
-    float* find(int64_t image, int64_t i, int64_t j, bool& fresh);
+    float* find(int64_t image, int64_t i, int64_t j, bool& fresh) {
+        const int64_t slot = within(i, layout_.window_[0]) * layout_.window_[1] + within(j, layout_.window_[1]);
+        Layout::Tag& tag = tags_[slot];
+        fresh = tag.image != image || tag.i != i || tag.j != j;
+        if (fresh) tag = {image, i, j};
+        return rows_ + slot * layout_.row_floats_;
+    }
 
 private:
+    // Returns index % window; a division takes as long as the rest of `find`.
+    static int64_t within(int64_t index, int64_t window) { return index < window ? index : index % window; }
+
     const Layout& layout_;
     float* rows_;
     Layout::Tag* tags_;

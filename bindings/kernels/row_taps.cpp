@@ -75,11 +75,14 @@ TapAxes::TapAxes(const LayerSizes& p, bool dgrad) {
 }
 
 void TapAxes::taps_of_row(int64_t row, std::vector<RowTap>& list) const {
-    list.clear();
-    outer[0].for_output(row / outer[1].outputs, [&](int64_t k0, int64_t i) {
-        outer[1].for_output(row % outer[1].outputs,
-                            [&](int64_t k1, int64_t j) { list.push_back({{i, j}, k0 * outer[1].kernel + k1}); });
+    const TapAxis::Output first = outer[0].output(row / outer[1].outputs),
+                          second = outer[1].output(row % outer[1].outputs);
+    list.resize(first.taps.size() * second.taps.size());
+    RowTap* end = list.data();
+    outer[0].for_output(first, [&](int64_t k0, int64_t i) {
+        outer[1].for_output(second, [&](int64_t k1, int64_t j) { *end++ = {{i, j}, k0 * outer[1].kernel + k1}; });
     });
+    list.resize(static_cast<size_t>(end - list.data()));
 }
 
 std::vector<RowSection> cut_into_sections(const TapAxis& axis, int64_t outputs) {

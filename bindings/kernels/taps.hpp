@@ -37,12 +37,17 @@ public:
     int64_t count(int64_t phase) const { return ceil_div(outputs - phase, phases); }
     // The stretches of all phases, each from its first output to its last, outputs without taps included.
     std::vector<Stretch> stretches() const;
+    // An output: the taps of its phase, and the source of a tap with base 0.
+    struct Output {
+        const std::vector<Tap>& taps;
+        int64_t source;
+    };
+    Output output(int64_t index) const { return {taps[static_cast<size_t>(index % phases)], index / phases * advance}; }
     // Calls use(k, source) for every tap of one output.
     template <class Use>
-    void for_output(int64_t output, Use&& use) const {
-        const int64_t q = output / phases;
-        for (const Tap& tap : taps[static_cast<size_t>(output % phases)]) {
-            const int64_t source = q * advance + tap.base;
+    void for_output(const Output& output, Use&& use) const {
+        for (const Tap& tap : output.taps) {
+            const int64_t source = output.source + tap.base;
             if (source >= 0 && source < sources) use(tap.k, source);
         }
     }

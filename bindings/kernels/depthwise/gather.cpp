@@ -284,9 +284,12 @@ struct GatherKernel : Kernel {
                     for (int64_t s = 0; s < plan.counts[part]; ++s) {
                         const Tap& tap = plan.taps[static_cast<size_t>(first_tap + s * plan.sizes[part])];
                         const int64_t source = begin * inner.advance + tap.base;
+                        // all rows have the units of the first one
+                        const GatherSegment* const alike = i > 0 ? at - plan.counts[part] : nullptr;
                         *at++ = {rows.src[i] + source * rows.src_step * size,
                                  rows.weights + (row_list[i].tap * row_taps + tap.k) * position,
-                                 ceil_div(-source, plan.unit), ceil_div(inner.sources - source, plan.unit)};
+                                 alike ? alike->begin : ceil_div(-source, plan.unit),
+                                 alike ? alike->end : ceil_div(inner.sources - source, plan.unit)};
                     }
                 }
                 first_tap += plan.counts[part] * plan.sizes[part];
@@ -313,9 +316,9 @@ struct GatherKernel : Kernel {
             const ChannelTasks::Part part = parts.at(block, head);
             const int64_t n = image / number, first = part.first;
             axes.taps_of_row(row, row_list);
-            rows.clear();
-            for (const RowTap& outer : row_list) {
-                rows.push_back(src + (from.offset(n, 0, outer.source[0], outer.source[1]) + first) * size);
+            rows.resize(row_list.size());
+            for (size_t i = 0; i < rows.size(); ++i) {
+                rows[i] = src + (from.offset(n, 0, row_list[i].source[0], row_list[i].source[1]) + first) * size;
             }
             const int64_t offset = to.offset_of_row(n, 0, row);
             const int64_t begun = section.begin * axes.inner.phases;
@@ -358,11 +361,12 @@ struct GatherKernel : Kernel {
             const bool read_in_place = may_read_in_place && block.real == block.lanes;
             const int64_t src_step = read_in_place ? from.inner : block.lanes;
             axes.taps_of_row(row, row_list);
-            rows.clear();
-            for (const RowTap& outer : row_list) {
+            rows.resize(row_list.size());
+            for (size_t i = 0; i < rows.size(); ++i) {
+                const RowTap& outer = row_list[i];
                 const char* src_row = src + from.offset(n, 0, outer.source[0], outer.source[1]) * size;
                 if (read_in_place) {
-                    rows.push_back(src_row + block.first * size);
+                    rows[i] = src_row + block.first * size;
                     continue;
                 }
                 bool fresh;
@@ -370,7 +374,7 @@ struct GatherKernel : Kernel {
                 if (fresh) {
                     load_block.load(src_row, first, end_source(section, inner), block, copy);
                 }
-                rows.push_back(reinterpret_cast<const char*>(copy - first * block.lanes));
+                rows[i] = reinterpret_cast<const char*>(copy - first * block.lanes);
             }
             const int64_t offset = to.offset_of_row(n, 0, row);
             const int64_t end_output = std::min(section.end * inner.phases, to.width());

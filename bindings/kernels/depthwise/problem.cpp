@@ -90,12 +90,13 @@ int64_t near_channels(int64_t rows, int64_t width, int64_t item_size) {
 }
 
 // Returns the channels of a block: short rows are not worth a task for few channels; many rows of many channels do not
-// stay in the nearest cache. Blocks are whole vectors.
+// stay near. Blocks are whole vectors.
 int64_t block_size(const DepthwiseProblem& p) {
     const int64_t width = std::max(p.src_spatial.back(), p.dst_spatial.back()), rows = readings(p, p.kernel.size() - 1);
     const int64_t size = ChannelBlock::size_for(width);
     if (rows < kManyRows) return size;
-    const int64_t near = near_channels(rows, width, 4), lanes = vector_code().depthwise.lanes;
+    // a task takes as long to find its rows as to multiply a vector: half of them may come from the second cache
+    const int64_t near = 2 * near_channels(rows, width, 4), lanes = vector_code().depthwise.lanes;
     return std::min(size, std::max((near + lanes / 2) / lanes, int64_t{1}) * lanes);
 }
 
@@ -115,9 +116,9 @@ PackedWeights::PackedWeights(const DepthwiseProblem& p, Path path, bool dgrad)
       turned(in_powers(p.width) && p.width > 2 && product(p.kernel) * p.width * vector * 4 <= kNearBytes), all(p.c),
       source(dgrad ? 1 : 2) {
     const bool grouped = p.width > 1;
-    if (grouped) {
-        // the last vector may begin at any group; an odd number of lines of memory lies in all sets of a cache
-        const int64_t lines = ceil_div(p.c + ChannelBlock::kLeast, kLineFloats) | 1;
+    if (grouped || path == Path::blocks) {
+        // the last vector of groups may begin at any one; an odd number of lines of memory lies in all sets of a cache
+        const int64_t lines = ceil_div(grouped ? p.c + ChannelBlock::kLeast : channels, kLineFloats) | 1;
         channels = checked_product("depthwise weights", {lines, kLineFloats});
     }
     const int64_t position = checked_product("depthwise weights", {channels, p.width});

@@ -240,23 +240,34 @@ GatherTiles tiles_of(int64_t taps, bool two) {
     return gather_tiles<C, L, Q, 0, 1, Edge, lay>;
 }
 
+// Whether all units of outputs [q, q + outputs) exist.
+DGO_INLINE bool all_exist(const GatherRun& run, const GatherPart& part, int64_t q, int64_t outputs) {
+    const int64_t begin = q * run.advance, end = begin + (outputs - 1) * run.advance + part.taps;
+    for (int64_t s = 0; s < part.count; ++s) {
+        if (part.segments[s].begin > begin || part.segments[s].end < end) return false;
+    }
+    return true;
+}
+
 template <class C, int L, Lay lay>
 void gather_with(const GatherRun& run) {
     constexpr int Q = kOutputs<L>, kFewer = L == kLanes ? Q / 2 : Q;
     float partial[(2 * kMostGathered + L) * Q];  // a block fills more than half of its vector
     const int64_t block = lay == Lay::within ? L / run.width * run.width : L;
     const bool single = run.parts[1].count == 0;
-    for (int64_t q = 0; q < run.outputs; q += Q) {
-        const int64_t outputs = smaller(run.outputs - q, Q);
-        const bool fewer = outputs <= kFewer;
+    const bool shifts = run.outputs > kFewer && all_exist(run, run.parts[0], 0, run.outputs) &&
+                        all_exist(run, run.parts[1], 0, run.outputs);
+    int64_t outputs = 0;
+    for (int64_t q = 0; q < run.outputs; q += outputs) {
+        const int64_t rest = run.outputs - q;
+        const bool fewer = rest <= kFewer || (shifts && rest < Q);
+        // a tile begins within the one before rather than to exceed the run
+        if (shifts && rest < kFewer) q = run.outputs - kFewer;
+        outputs = smaller(run.outputs - q, fewer ? kFewer : Q);
         for (int index = 0; index < (single ? 1 : 2); ++index) {
             const GatherPart& part = run.parts[index];
             const int64_t most = fewer ? kFewer : Q;
-            const int64_t begin = q * run.advance, end = begin + (most - 1) * run.advance + part.taps;
-            bool edge = outputs < most;
-            for (int64_t s = 0; s < part.count && !edge; ++s) {
-                edge = part.segments[s].begin > begin || part.segments[s].end < end;
-            }
+            const bool edge = outputs < most || !all_exist(run, part, q, most);
             const bool two = run.advance == 2;
             const GatherTiles tiles = fewer  ? edge ? tiles_of<C, L, kFewer, true, lay>(part.taps, two)
                                                     : tiles_of<C, L, kFewer, false, lay>(part.taps, two)
@@ -291,11 +302,7 @@ constexpr int kFew = 4;
 // Whether a run is kFew outputs in one part, all of whose units exist, one apart.
 DGO_INLINE bool is_few(const GatherRun& run) {
     const GatherPart& part = run.parts[0];
-    if (run.outputs != kFew || run.advance != 1 || run.parts[1].count > 0) return false;
-    for (int64_t s = 0; s < part.count; ++s) {
-        if (part.segments[s].begin > 0 || part.segments[s].end < kFew - 1 + part.taps) return false;
-    }
-    return true;
+    return run.outputs == kFew && run.advance == 1 && run.parts[1].count == 0 && all_exist(run, part, 0, kFew);
 }
 
 // Every other segment has sums of its own, so that the multipliers are busy.
