@@ -33,7 +33,7 @@ _ROWS_ACROSS = 8  # most columns (C * taps) for which an own GEMM of wgrad does 
 _LINE, _LINE_OF_TAP, _PHASES_IN_TURN, _GATHERED = 100, 30, 2, 4
 _FEWEST = 8  # channels that col2im adds up side by side
 # gradients of more bytes and at most so many positions are written past the caches
-_STREAMED, _FEW_POSITIONS = 8 << 20, 16
+_STREAMED, _FEW_POSITIONS = 8 << 20, 36
 
 
 def col2im_applies(problem: ConvProblem, env: Env) -> bool:
