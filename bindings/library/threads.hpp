@@ -7,12 +7,13 @@
 
 namespace dgo::threads {
 
-// A number of threads that was seen to start.
+// The most threads that have started so far.
 inline std::atomic<int> startable{1};
 
+// Starts `n` threads, or throws if they cannot start.
 void probe(int n);
 
-// Call before the first parallel region of `n` threads: throws where they cannot start, which would end the process.
+// Throws if `n` threads cannot start: a parallel region would end the process instead. Called before such a region.
 inline void require(int n) {
     if (n > 1 && fork_guard::has_one_thread()) fork_guard::raise_threads(n);
     if (n > startable.load(std::memory_order_relaxed)) probe(n);

@@ -1,4 +1,4 @@
-// How transforms of Winograd store what they make of a tile, in whatever set they are compiled.
+// The order in which transforms of Winograd store their results, the same in every instruction set.
 #pragma once
 
 #include <cstdint>

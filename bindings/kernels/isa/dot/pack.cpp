@@ -1,5 +1,5 @@
-// Weights of bf16 or 8 bits -> panels of units of the depth, at about the rate of copying. Where neither kind of channels
-// lies side by side, taps that do are read together. Of 8 bits, also the sum of each column.
+// Packs weights of bf16 or 8 bits into panels of units of the depth, at about the rate of copying. Taps that lie side by
+// side are read together where no channels do. Weights of 8 bits get the sum of each column as well.
 #include "kernels/team.hpp"
 #include "kernels/isa/dot/code.hpp"
 #include "kernels/isa/product/sizes.hpp"
@@ -13,8 +13,8 @@ constexpr int64_t kMostTaps = 64;  // taps of a task: each of them writes to ano
 constexpr int64_t kDepthAtOnce = 32;  // the depth at once where taps are read together
 constexpr int64_t kHalfColumns = 16, kStepBytes = 4 * kHalfColumns;  // a step of the depth: 4 bytes of each column
 
-// The addresses of up to 8 columns of a step: columns from `cut` on begin the next 16 columns, at `over`. Null: nothing
-// is stored.
+// The addresses of up to 8 columns of a step: of the first `cut` columns at `to`, of the rest, which begin the next 16
+// columns, at `over`. to null: nothing is stored.
 struct Sink {
     char *to, *over;
     int64_t cut, count;
@@ -22,7 +22,7 @@ struct Sink {
     bool whole() const { return to != nullptr && cut == kColumns; }
 };
 
-// to[column - begin] = column, for columns [begin, end) of 8.
+// Stores columns [begin, end) of 8 at `to`.
 DGO_INLINE void put_some(char* to, __m256 steps, int64_t begin, int64_t end) {
     if constexpr (kWide) {
         _mm256_mask_storeu_ps(to - 4 * begin, static_cast<__mmask8>((1u << end) - (1u << begin)), steps);
@@ -282,40 +282,61 @@ struct Packer {
     }
 };
 
-// Elements of 8 bits in a panel as the set multiplies them, (element ^ flip) - less: bytes get a sign, and words lose their
-// zero points. Also the sums of the panel's columns. `points`: of the columns' channels, or null.
+// The change of a step of half a panel: element = (element ^ flip) - less. Both are 0 for elements of absent taps and
+// columns, and beyond the depth, which stay 0. `points`: zero points of the columns' channels, or null.
+template <class Element>
+struct StepChange {
+    static constexpr int64_t kItem = sizeof(Element), kStep = 4 / kItem;
+    Element flips[kHalfColumns * kStep] = {}, less[kHalfColumns * kStep] = {};
+
+    StepChange(const PackParams& params, const TargetGroup& group, int64_t segment, int64_t first,
+               const int32_t* points) {
+        const int flip = (params.type == ElementType::u8) == (kItem == 1) ? 0x80 : 0;
+        for (int64_t c = 0; c < kHalfColumns && first + c < group.target_count * params.n; ++c) {
+            const int64_t column = first + c;
+            if (tap_offset(params, segment, group.targets[column / params.n]) < 0) continue;
+            const int point = points == nullptr ? 0 : points[column % params.n];
+            for (int64_t i = c * kStep; i < (c + 1) * kStep; ++i) {
+                flips[i] = static_cast<Element>(flip);
+                less[i] = static_cast<Element>(kItem == 1 ? 0 : flip + point);
+            }
+        }
+    }
+
+    // Leaves all but `present` elements of each column as they are.
+    void cut(int64_t present) {
+        for (int64_t i = 0; i < kHalfColumns * kStep; ++i) {
+            if (i % kStep >= present) flips[i] = less[i] = 0;
+        }
+    }
+
+    // Returns vector v of the step, changed.
+    DGO_INLINE __m256i of(int64_t v, __m256i elements) const {
+        const __m256i flipped = _mm256_xor_si256(elements, load_bytes<__m256i>(flips + v * 32 / kItem));
+        return _mm256_sub_epi16(flipped, load_bytes<__m256i>(less + v * 32 / kItem));
+    }
+};
+
+// Makes the elements of 8 bits of a panel as the set multiplies them: bytes get a sign, and words lose their zero points.
+// Writes the sums of the panel's columns to `totals`.
 template <class Element>
 void finish_panel(const Dot& dot, const PackParams& params, const TargetGroup& group, int64_t panel,
                   const int32_t* points, char* to, int32_t* totals) {
-    constexpr int64_t kItem = sizeof(Element), kStep = 4 / kItem, kVectors = kStepBytes / 32;
-    const int flip = (params.type == ElementType::u8) == (kItem == 1) ? 0x80 : 0;
+    using Change = StepChange<Element>;
+    constexpr int64_t kStep = Change::kStep, kVectors = kStepBytes / 32;
     const __m256i ones = _mm256_set1_epi16(1);
     for (int64_t half = 0; half < kDotColumns / kHalfColumns; ++half) {
         __m256i sums[kVectors] = {};
         for (int64_t s = 0; s < segment_count(params); ++s) {
-            Element flips[kHalfColumns * kStep] = {}, less[kHalfColumns * kStep] = {};
-            for (int64_t c = 0; c < kHalfColumns; ++c) {
-                const int64_t column = panel * kDotColumns + half * kHalfColumns + c;
-                if (column >= group.target_count * params.n) break;
-                if (tap_offset(params, s, group.targets[column / params.n]) < 0) continue;
-                for (int64_t i = c * kStep; i < (c + 1) * kStep; ++i) {
-                    flips[i] = static_cast<Element>(flip);
-                    less[i] = static_cast<Element>(
-                        kItem == 1 ? 0 : flip + (points == nullptr ? 0 : points[column % params.n]));
-                }
-            }
+            Change change(params, group, s, panel * kDotColumns + half * kHalfColumns, points);
             char* segment = to + s * segment_bytes(dot, params) + half * unit_bytes(dot) / 2;
             for (int64_t k = 0; k < params.k; k += kStep) {
-                for (int64_t i = 0; i < kHalfColumns * kStep && k + kStep > params.k; ++i) {
-                    if (k + i % kStep >= params.k) flips[i] = less[i] = 0;
-                }
+                if (k + kStep > params.k) change.cut(params.k - k);
                 char* at = segment + kStepBytes / kStep * (k + (k & -dot.unit));
                 for (int64_t v = 0; v < kVectors; ++v, at += 32) {
-                    const __m256i flipped =
-                        _mm256_xor_si256(load_bytes<__m256i>(at), load_bytes<__m256i>(flips + v * 32 / kItem));
-                    const __m256i all = _mm256_sub_epi16(flipped, load_bytes<__m256i>(less + v * 32 / kItem));
+                    const __m256i all = change.of(v, load_bytes<__m256i>(at));
                     store_bytes(at, all);
-                    const __m256i pairs = kItem == 2 ? all : _mm256_maddubs_epi16(_mm256_set1_epi8(1), all);
+                    const __m256i pairs = sizeof(Element) == 2 ? all : _mm256_maddubs_epi16(_mm256_set1_epi8(1), all);
                     sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(pairs, ones));
                 }
             }
