@@ -245,8 +245,7 @@ def _strided(problem: ConvProblem, env: Env) -> float:
 def _in_lines(problem: ConvProblem, env: Env) -> float:
     """Returns the bytes of traffic for large activations that the library reads group by group; 0 if it does not.
 
-    `waits` counts what lies beyond the second cache level once, as other layers read it: these bytes are read again for
-    each group, a part of a line at a time.
+    `waits` counts the result once, of wgrad y and x. Here each group reads its part of all lines of the operands again.
     """
     narrow = problem.geometry.groups > 1 and max(channels(problem)) <= env.lanes
     if not narrow or env.lanes == 8 or env.compute_dtype(problem.dtype) != "f32" or has_depthwise_kernel(problem):
