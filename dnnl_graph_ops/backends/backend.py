@@ -100,7 +100,8 @@ class FusionGroup:
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        return tuple(value for node in self.nodes for value in node.outputs)
+        first, *others = self.nodes
+        return (*first.outputs, *[value for node in others for value in node.outputs]) if others else first.outputs
 
     @property
     def head(self) -> Node:

@@ -20,7 +20,7 @@ import numpy as np
 from .. import dtypes
 from ..ir.rewrites import Rewrite
 from ..program.arrays import aligned, side_by_side
-from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, array_of, data_of
+from ..program.program import Buffer, HostStep, KernelStep, NativeStep, Place, Step, View, array_of, data_of
 from ..symbolic import pinned, plain
 
 Array = np.ndarray[Any, Any]
@@ -202,6 +202,12 @@ def run_now(step: KernelStep | HostStep) -> None:
             buffer.array = aligned(buffer.elements, dtypes.numpy_dtype(buffer.dtype))
     views = (*step.reads, *step.writes)
     if isinstance(step, KernelStep):
-        plain(step.kernel).run(*(data_of(view.buffer).ctypes.data + view.byte_offset for view in views))
+        plain(step.kernel).run(*map(_operand, views))
     else:
         step.function(*map(array_of, views))
+
+
+def _operand(view: View) -> Any:
+    """Returns a view's data as kernels take it: the whole array, or the address where the view begins in it."""
+    array, offset = data_of(view.buffer), view.byte_offset
+    return array.ctypes.data + offset if offset else array

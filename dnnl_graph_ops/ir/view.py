@@ -124,6 +124,8 @@ class GraphView:
         self._after: dict[Node | None, Node | None] = {None: None}
         self._before: dict[Node | None, Node | None] = {None: None}
         self._reads: dict[Value, int] = {}
+        # the ops in order; () after a change, until they are asked for
+        self._listed: Sequence[Node] = ()
         for node in nodes:
             self.insert(node)
 
@@ -134,12 +136,14 @@ class GraphView:
         return node is not None and node in self._after
 
     def nodes(self) -> list[Node]:
-        nodes: list[Node] = []
-        node = self._after[None]
-        while node is not None:
-            nodes.append(node)
-            node = self._after[node]
-        return nodes
+        if not self._listed:
+            listed: list[Node] = []
+            node = self._after[None]
+            while node is not None:
+                listed.append(node)
+                node = self._after[node]
+            self._listed = listed
+        return [*self._listed]
 
     def reads(self, value: Value) -> int:
         """Returns how many operands of ops a value is; an op that reads it twice counts twice."""
@@ -151,6 +155,7 @@ class GraphView:
 
     def insert(self, node: Node, before: Node | None = None) -> None:
         """Inserts an op before another one; at the end if `before` is None."""
+        self._listed = ()
         previous = self._before[before]
         self._after[previous], self._before[before] = node, node
         self._after[node], self._before[node] = before, previous
@@ -159,6 +164,7 @@ class GraphView:
 
     def remove(self, *nodes: Node) -> None:
         """Removes ops; their results stay as they are, and the caller links those that are still read to another op."""
+        self._listed = ()
         for node in nodes:
             previous, following = self._before.pop(node), self._after.pop(node)
             self._after[previous], self._before[following] = following, previous
