@@ -196,6 +196,8 @@ def _form(head: Node) -> str:
         if head.kind == "ConvTranspose":
             # uneven: strides that do not divide the sizes of the result
             named |= {"gaps": _has_gaps(g), "uneven": any(map(mod, g.dst, g.strides))}
+            # several channels of src for the only channel of dst of a group: without VNNI the library's sums saturate
+            named["contracted"] = 1 < g.groups == g.out_channels < g.in_channels
     else:
         named = {
             "strided": max(attrs["strides"]) > 1,

@@ -138,6 +138,9 @@ CASES = {
     "u8 added to a few transposed channels": few("u8"),
     "s8 added to a few transposed channels": few("s8"),
     "floats added to a few channels behind ReLU": few("s8", True, False),
+    "groups that sum channels into one": lambda case: ops.conv_transpose(
+        case.take("u8", *SQUARE), case.weights(16, 1, 3, 3), **FLAT, weights_format="IOX", groups=4
+    ),
     "places of a transposed convolution that no tap reaches": enlarged(10, strides=2, output_padding=1),
     "places between the taps of a transposed convolution": enlarged(24, strides=4),
     "means with padding": pooled("avg_pool", PADDED | {"exclude_pad": False}, "u8", "u8", (100, 100)),

@@ -168,6 +168,13 @@ def test_forms_of_transposed_convolutions(attrs, form):
     assert exact_int8.features(enlarging((5, 6), (4, 8), (3, 3), **attrs).graph.nodes).form == form
 
 
+def test_groups_that_sum_channels_into_one_are_not_trusted():
+    form = exact_int8.features(enlarging((5, 6), (4, 1), (3, 3), groups=2).graph.nodes).form
+    assert form == "depthwise contracted"
+    assert exact_int8.features(enlarging((5, 6), (4, 1), (3, 3), groups=4).graph.nodes).form == "depthwise"
+    assert not any(form in box[2] for library in LIBRARIES for box in exact_int8.table(*library, "avx2").exact)
+
+
 def test_results_of_any_size_are_not_trusted_everywhere():
     """The library of the extra `sycl` writes beyond memory where strides do not divide the sizes of the result."""
     row = exact_int8.features(enlarging((5,), (4, 8), (3,), strides=2).graph.nodes)
