@@ -197,7 +197,7 @@ def _form(head: Node) -> str:
             # uneven: strides that do not divide the sizes of the result
             named |= {"gaps": _has_gaps(g), "uneven": any(map(mod, g.dst, g.strides))}
             # several channels of src for the only channel of dst of a group: without VNNI the library's sums saturate
-            named["contracted"] = 1 < g.groups == g.out_channels < g.in_channels
+            named["contracted"] = g.groups > 1 and g.out_channels == g.groups != g.in_channels
     else:
         named = {
             "strided": max(attrs["strides"]) > 1,
