@@ -209,6 +209,7 @@ struct Int8Finish {
         for (int64_t c = 0; c < count; ++c) to[c] = static_cast<int32_t>(0u - zero * static_cast<uint32_t>(totals[c]));
     }
 
+    // Whether zero points of weights are to be taken from sums.
     bool corrects() const { return call.points != nullptr; }
 
     // Returns the channels of src that weights are for.
