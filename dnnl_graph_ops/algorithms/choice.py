@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
+from ..cost import model as cost
 from ..cost import speeds
 from ..ir.env import Env
 from ..once import answered
@@ -81,6 +82,8 @@ def ranked(problem: ConvProblem, env: Env) -> Ranked:
 
 def _of_fixed_sizes(problem: ConvProblem, env: Env) -> Ranked:
     ranking = candidates(problem, env)
+    if env.cold:
+        ranking = sorted([(a, seconds + _waiting(a, problem, env)) for a, seconds in ranking], key=itemgetter(1))
     if _is_long_and_narrow(problem):
         charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
         ranking = sorted(charged, key=itemgetter(1))
@@ -175,7 +178,7 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
     for extra, algorithm in sorted(charged, key=itemgetter(0)):
         # otherwise another algorithm is faster in any case, and the estimate, which takes time, is saved
         if extra / _RUNS < least:
-            seconds = estimate(algorithm) + extra / _RUNS
+            seconds = estimate(algorithm) + _waiting(algorithm, problem, env) + extra / _RUNS
             ranking.append((algorithm, seconds))
             least = min(least, seconds)
     return sorted(ranking, key=itemgetter(1))
@@ -223,10 +226,21 @@ def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
     """Returns what the library takes to compile the algorithm's op for new sizes, as estimates count; 0 for builtin
     kernels.
     """
-    if not algorithm.op or algorithm.converts(algorithm.seen(problem), env):
+    if not _by_library(algorithm, problem, env):
         return 0.0
     # estimates are seconds after `clock` alone
     return (_COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])) / table.clock(problem, env)
+
+
+def _waiting(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
+    """Returns what the algorithm waits for cold weights, as estimates count; 0 for builtin kernels and integers."""
+    if problem.quantization is not None or not _by_library(algorithm, problem, env):
+        return 0.0
+    return cost.cold_weights(problem, env) / table.clock(problem, env)
+
+
+def _by_library(algorithm: Algorithm, problem: ConvProblem, env: Env) -> bool:
+    return bool(algorithm.op) and not algorithm.converts(algorithm.seen(problem), env)
 
 
 def _is_long_and_narrow(problem: ConvProblem) -> bool:

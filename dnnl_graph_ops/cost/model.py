@@ -30,6 +30,7 @@ FRESH, FRESHLY = 32 << 20, 19.0
 # position, of which the library writes a few channels at a time, take longer by as much, up to _BROADEST times.
 _NEAR, _HIDING, _IN_TILES, _IN_HALVES = 1 << 20, 24, 4, 2
 _BROAD, _BROADEST = 1 << 10, 3.0
+_KEPT = 1 << 19  # bytes of weights that stay in the second cache level from one run of a single layer to the next
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 # the columns of "nanoseconds" in the op table
 BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
@@ -225,6 +226,22 @@ def fresh(problem: ConvProblem, env: Env, weights: float) -> float:
     size = weights * dtypes.itemsize(problem.dtype)
     slow = problem.direction == DGRAD and size >= FRESH and env.compute_dtype(problem.dtype) == problem.dtype
     return packing(problem, weights) * FRESHLY if slow else 0.0
+
+
+def exceeds_near(size: int) -> bool:
+    """Whether so many bytes leave the second cache level."""
+    return size > _NEAR
+
+
+def cold_weights(problem: ConvProblem, env: Env) -> float:
+    """Returns the seconds in which the library waits for weights that no near cache has; 0 where they are no constant.
+
+    Builtin kernels fetch weights ahead of their use. Recorded layers ran again and again, with up to _KEPT bytes of
+    weights in the caches.
+    """
+    if not env.cold or problem.direction == WGRAD or not problem.w.is_constant:
+        return 0.0
+    return passing(min(problem.w.size * dtypes.itemsize(env.compute_dtype(problem.dtype)), _KEPT), env.threads)
 
 
 def beyond_near(problem: ConvProblem, env: Env, size: float) -> float:

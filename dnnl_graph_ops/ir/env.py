@@ -29,8 +29,9 @@ def default_algorithm() -> str:
 class Env:
     """Engine, threads and the user's options.
 
-    `varies`: whether sizes of the net differ from call to call. `wide`: whether the library computes in f32 what is in
-    bf16 or f16.
+    `varies`: whether sizes of the net differ from call to call. `cold`: whether the net's constants exceed the near
+    caches, so that each call reads them from further away. `wide`: whether the library computes in f32 what is in bf16
+    or f16.
     """
 
     engine: Engine
@@ -39,6 +40,7 @@ class Env:
     algorithm: str = "auto"
     fpmath_mode: str = "strict"
     varies: bool = False
+    cold: bool = False
     wide: bool = False
 
     def __hash__(self) -> int:
@@ -119,4 +121,4 @@ class Env:
         return self.tune != "off" and self.engine.on_host
 
     def key(self) -> tuple[Any, ...]:
-        return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies)
+        return (self.threads, self.tune, self.algorithm, self.fpmath_mode, self.varies, self.cold)

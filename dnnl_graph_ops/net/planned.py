@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from math import prod
 from typing import Any
 
 from .. import dtypes
@@ -11,9 +12,11 @@ from .._core import Executor, NetBase, PlanCache
 from ..compile import selection
 from ..compile.specialise import Ints, Layout, Options, Specialised, known_values, specialise
 from ..compile.template import Templates, Traceable
+from ..cost.model import exceeds_near
 from ..graph import Graph, Node, Value
 from ..ir import dims, reachable
 from ..ir.env import Env
+from ..once import once
 from ..progress import Progress, listener, telling
 from ..runtime import arrays, garbage
 from ..runtime import threads as pool
@@ -33,6 +36,7 @@ class PlannedNet(NetBase):
     A plan is found in a cache, evaluated from a plan that is a function of sizes, or compiled.
     """
 
+    _constants: tuple[Value, ...] = ()  # none where a net is made of several
     # steps of streams by sizes and chunks
     _streams: dict[Any, Any]
     # the function of `compile(progress=...)`, for what a call measures
@@ -184,7 +188,13 @@ class PlannedNet(NetBase):
             self._options.algorithm,
             self.graph.fpmath_mode,
             any(None in value.shape for value in self.inputs),
+            self._is_cold,
         )
+
+    @once
+    def _is_cold(self) -> bool:
+        """Whether the constants exceed the near caches."""
+        return exceeds_near(sum(prod(dims(value)) * dtypes.itemsize(value.dtype) for value in self._constants))
 
     def _results(self, shapes: Sequence[tuple[int, ...]], given: Sequence[Any] | None = None) -> list[Layout] | None:
         """Returns the shape and strides of each result: those of its array in `given`, else the declared ones.

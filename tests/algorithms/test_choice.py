@@ -125,3 +125,24 @@ def test_kinds_of_layers_that_an_algorithm_is_slow_for(layer, direction, dtype, 
     problem = described(layer, direction, "NXC", constant=True, dtype=dtype, run=False)
     ranking = [algorithm.name for algorithm, _ in choice.ranked(problem, Env(dgo.engine("cpu"), 1))]
     assert slow in ranking and ranking[0] != slow
+
+
+def test_the_library_waits_for_the_weights_of_large_nets(monkeypatch):
+    """Estimates of the library's ops grow by the constant weights where a net's constants leave the near caches."""
+    env = Env(dgo.engine("cpu"), 1)
+    for constant in (True, False):
+        problem = described(
+            Problem("1x1", 1, 512, 256, (7, 7), (1, 1), (1, 1)), FPROP, "NXC", constant=constant, run=False
+        )
+        warm, cold = (dict(choice._of_fixed_sizes(problem, replace(env, cold=is_cold))) for is_cold in (False, True))
+        waited = {a for a in warm if cold[a] > warm[a]}
+        assert waited == ({a for a in warm if a.ops(problem) and not a.converts(problem, env)} if constant else set())
+        assert all(cold[a] == warm[a] for a in warm if a not in waited)
+
+
+@pytest.mark.parametrize(("channels", "is_cold"), [(64, False), (1024, True)])
+def test_nets_tell_whether_their_constants_leave_the_near_caches(channels, is_cold):
+    graph = dgo.Graph()
+    x = graph.input("x", (1, channels))
+    weights = graph.constant(np.ones((channels, channels), np.float32))
+    assert graph.compile(x @ weights)._env().cold is is_cold
