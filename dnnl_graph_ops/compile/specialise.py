@@ -15,7 +15,7 @@ from ..algorithms.table import Ranked
 from ..backends.backend import FusionGroup, Lowering, Places
 from ..backends.table import build, group
 from ..convolution.problem import ConvProblem
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, ShapeError
 from ..graph import Node, Value
 from ..graph.json_format import same_shape
 from ..ir import GraphView, dims, is_open, linked, stages
@@ -129,9 +129,13 @@ def known_values(nodes: Sequence[Node], shapes: Mapping[Value, tuple[int, ...]])
                     f"{node.name!r}: gives {counted(len(results), 'tensor')}, not {len(node.outputs)}"
                 )
             for value, result in zip(node.outputs, results, strict=True):
-                if result.dtype != value.dtype or not same_shape(result.shape, value.shape):
-                    raise InvalidArgumentError(
-                        f"{node.name!r}: gives {result._meta}, where {value._meta} was announced"
+                if result.dtype != value.dtype:
+                    raise InvalidArgumentError(f"{node.name!r}: gives {result.dtype}, the model states {value.dtype}")
+                if not same_shape(result.shape, value.shape):
+                    raise ShapeError(
+                        f"{node.name!r}: has shape {result.shape} for the sizes of this call, the model states "
+                        f"{value.shape}; call the model with sizes like those that it was exported with, or export it "
+                        f"with sizes like these"
                     )
                 copies[value] = result
             continue

@@ -459,3 +459,16 @@ def test_an_unused_string_among_the_inputs():
 
     net = dgo.from_torch(torch.export.export(Module(), (torch.ones(3), "more"))).compile()
     assert net(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+
+
+def test_sizes_that_an_export_excludes_are_told():
+    """PyTorch states one position behind an upsampling of one position, by a guard on the sizes of the input."""
+    auto = torch.export.Dim.AUTO
+    model = nn.Sequential(nn.Conv2d(1, 1, 3, 2), nn.Upsample(scale_factor=1.5, mode="bilinear")).eval()
+    program = torch.export.export(model, (torch.ones(2, 1, 4, 4),), dynamic_shapes=({0: auto, 2: auto, 3: auto},))
+    net = dgo.from_torch(program).compile()
+    assert net(np.ones((3, 1, 4, 4), np.float32)).shape == (3, 1, 1, 1)
+    with pytest.raises(
+        dgo.ShapeError, match=r"\(2, 1, 6, 6\) for the sizes of this call, the model states \(None, 1, 1"
+    ):
+        net(np.ones((2, 1, 9, 9), np.float32))
