@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
+from operator import le
 from typing import Any, NamedTuple
 
 from .. import dtypes
@@ -177,7 +178,10 @@ _WHOLE_GROUPS, _STRIDED_GROUPS = 0.6, 2.0
 # products of more than so many taps hide a part
 _LINES, _BEYOND, _HIDE = 1.5, 2 << 20, 9
 _STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups and strides
-_SPREAD = 1.7  # cost factor of fprop with strides and dilations, whose rows the library copies tap by tap
+# channels of y whose weights are a multiple of so many floats apart share few sets of a cache; cost factor of these
+# weights in f32 and one tap, of which the library writes a few of many channels at a time
+_SAME_SETS, _SHARED = 1024, 8.0
+_SPREAD = 1.7  # cost factor of fprop whose rows the library reads tap by tap
 _FEW_IN_TILES = 3.0  # cost factor of fprop of three axes in bf16 tiles that sums at most half a vector of channels
 _UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
 # bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
@@ -211,13 +215,13 @@ def _literal(problem: ConvProblem, env: Env) -> Counts:
         * _met(problem)
         * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
         * vast
-        * _of_gemm(problem, env)
-        * (_SPREAD if problem.direction == FPROP and _is_spread(problem) else 1.0)
+        * _of_gradient(problem, env)
+        * (_SPREAD if _is_read_by_taps(problem, env) else 1.0)
         * (_FEW_IN_TILES if _has_few_in_tiles(problem, env) else 1.0)
         * _of_parts_of_strides(problem, env),
         values=problem.y.size + problem.x.size,
         runs=problem.macs / max(deep, 1),
-        weights=problem.w.size,
+        weights=problem.w.size * (_SHARED if _share_sets(problem, env) else 1.0),
         variable=packing(problem, problem.w.size),
         bytes=conversions(problem, env)
         + 2 * detours(problem, env)
@@ -283,22 +287,22 @@ def _of_parts_of_strides(problem: ConvProblem, env: Env) -> float:
     return _UNDIVIDED if any(n % s for n, s in zip(g.x, g.strides, strict=True)) else 1.0
 
 
-def _of_gemm(problem: ConvProblem, env: Env) -> float:
-    """Returns the cost factor of a layer whose gradient of weights the library computes by im2col, else 1."""
+def _of_gradient(problem: ConvProblem, env: Env) -> float:
+    """Returns the cost factor of a layer whose gradient of weights the library computes by slower code, else 1."""
     g = problem.geometry
     if problem.direction != WGRAD or g.rank != 2 or g.groups > 1:
         return 1.0
     ends, _ = fprop_pads(g)
-    return gemm_factor(zip(g.kernel, g.strides, g.dilations, g.pads_begin, ends, strict=True), problem, env)
+    return gradient_factor(zip(g.kernel, g.strides, g.dilations, g.pads_begin, ends, strict=True), problem, env)
 
 
-def gemm_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) -> float:
+def gradient_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) -> float:
     """Returns the cost factor of the library's gradient of weights of two axes with these windows."""
-    dtype = env.compute_dtype(problem.dtype)
-    if not gradients.by_gemm(axes, narrow=dtype in cpu.HALVES):
-        return 1.0
-    tiles = dtype in cpu.HALVES and env.has_tiles
-    return gradients.BY_GEMM_FOR_TILES if tiles else gradients.BY_GEMM
+    windows, dtype = list(axes), env.compute_dtype(problem.dtype)
+    if gradients.by_gemm(windows, narrow=dtype in cpu.HALVES):
+        tiles = dtype in cpu.HALVES and env.has_tiles
+        return gradients.BY_GEMM_FOR_TILES if tiles else gradients.BY_GEMM
+    return gradients.BY_AVX2 if env.lanes > 8 and gradients.by_gemm(windows, narrow=True) else 1.0
 
 
 def has_depthwise_kernel(problem: ConvProblem) -> bool:
@@ -342,6 +346,24 @@ def _columns(problem: ConvProblem) -> float:
     """Returns the bytes that stand for adding up columns: dgrad with stride and dilation is a GEMM and col2im."""
     by_gemm = problem.direction == DGRAD and _is_spread(problem)
     return _COLUMN * problem.macs / max(channels(problem)[0], 1) if by_gemm else 0.0
+
+
+def _share_sets(problem: ConvProblem, env: Env) -> bool:
+    """Whether the rows of a gradient of one tap in f32 share few sets of a cache."""
+    if problem.direction != WGRAD or max(problem.geometry.kernel) > 1:
+        return False
+    _, rows, columns, *_ = problem.w.strides
+    return columns == 1 and rows % _SAME_SETS == 0 < rows and env.compute_dtype(problem.dtype) == "f32"
+
+
+def _is_read_by_taps(problem: ConvProblem, env: Env) -> bool:
+    """Whether the library reads rows of fprop tap by tap: of strided and dilated layers.
+
+    In f32 it copies rows as a whole first that have padding in place of a tap.
+    """
+    g = problem.geometry
+    whole = env.compute_dtype(problem.dtype) == "f32" and all(map(le, g.dilations, g.pads_begin))
+    return problem.direction == FPROP and _is_spread(problem) and not whole
 
 
 def _is_spread(problem: ConvProblem) -> bool:

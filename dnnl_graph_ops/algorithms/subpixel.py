@@ -26,7 +26,7 @@ from ..program.program import CopyItem, NativeOp, Program, View, describable
 from ..strides import channels_last
 from ..symbolic import cached
 from .algorithm import Algorithm, W, X, Y, by_library_without_operands
-from .deconvolution import fill_with_bias, gemm_factor, repeated_bias
+from .deconvolution import fill_with_bias, gradient_factor, repeated_bias
 
 # most pairs of folded result and tap, each a copy of weights; most boxes, each a Convolution
 _MOST_PAIRS = 20000
@@ -347,15 +347,15 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     # copies to channels-first planes write only a few neighbouring columns at a time
     across = _ACROSS if folding.fold_others and not is_channels_last(problem.x) else 1.0
     batch = problem.y.shape[0]
-    gemm = 1.0
+    slow = 1.0
     if problem.direction == WGRAD and len(axes) == 2:
         sizes = problem.y.shape[2:]
         each = [_gradient_axes(axis, size) for axis, size in zip(axes, sizes, strict=True)]
-        gemm = max((gemm_factor(box, problem, env) for box in product(*each)), default=1.0)
+        slow = max((gradient_factor(box, problem, env) for box in product(*each)), default=1.0)
     # the library reorders the part of y that each box reads to channels last itself
     windowed = 0 if is_channels_last(problem.y) else 4 * dtypes.itemsize(problem.dtype) * batch * y_channels * windows
     return Counts(
-        products=gemm * batch * taps * y_channels * padded(x_channels * folds, env.lanes) / folds,
+        products=slow * batch * taps * y_channels * padded(x_channels * folds, env.lanes) / folds,
         values=batch * y_channels * windows + problem.x.size * met,
         runs=batch * taps * x_channels / folds,
         weights=weights,
