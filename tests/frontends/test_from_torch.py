@@ -461,6 +461,7 @@ def test_an_unused_string_among_the_inputs():
     assert net(np.ones(3, np.float32)).tolist() == [2, 2, 2]
 
 
+@pytest.mark.slow  # the guards of an export are solved for seconds
 def test_sizes_that_an_export_excludes_are_told():
     """PyTorch states one position behind an upsampling of one position, by a guard on the sizes of the input."""
     auto = torch.export.Dim.AUTO
