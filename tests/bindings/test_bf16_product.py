@@ -231,7 +231,7 @@ def test_rounded_once(seed, isa):
 
 
 @pytest.mark.cases(20, 100, 1000, each=EACH)
-@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("isa", [isa for isa in SETS if isa != "emulated"])  # which rounds apart from activations
 def test_activations_are_those_of_steps_on_sums(seed, isa, start):
     """A step that moves the results in front of an activation keeps kernels from applying it as they round."""
     for rng, case in draws(seed, start, narrow_case):
