@@ -8,6 +8,7 @@ those constants only. A factor is 1 for layers far from all rows, and for algori
 from __future__ import annotations
 
 import json
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import log2, prod
@@ -30,6 +31,7 @@ SCALES = {
 }  # fmt: skip
 BLOCK = 16  # channels
 _NUMBER = np.dtype("<i2")  # of a row in a file: hundredths
+_LINE = 3840  # characters of a file's line
 
 
 class Rows(NamedTuple):
@@ -93,7 +95,7 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
 
 def package_file(key: str, dtype: str) -> Path:
     """Returns the path of the rows that correct the constants of `key` in one dtype."""
-    return fits.package_file(key).with_name(f"{key}_{dtype}_rows.bin")
+    return fits.package_file(key).with_name(f"{key}_{dtype}_rows.txt")
 
 
 @cache
@@ -117,16 +119,18 @@ def _rows(file: BinaryIO, direction: str) -> Rows | None:
     before = 0
     for name, (count, *forms) in json.loads(file.readline())["directions"].items():
         width = len(SCALES) + len(forms)
+        characters = -(-count * width * _NUMBER.itemsize // 3) * 4
+        length = characters + -(-characters // _LINE)
         if name == direction:
             file.seek(before, 1)
-            hundredths = np.frombuffer(file.read(count * width * _NUMBER.itemsize), _NUMBER).reshape(count, width)
+            hundredths = np.frombuffer(a2b_base64(file.read(length)), _NUMBER).reshape(count, width)
             return Rows(tuple(forms), hundredths[:, : len(SCALES)] / 100, hundredths[:, len(SCALES) :] / 100)
-        before += count * width * _NUMBER.itemsize
+        before += length
     return None
 
 
 def written(told: Any, directions: Mapping[str, tuple[Sequence[str], np.ndarray]]) -> bytes:
-    """Returns the content of a file: a line of JSON, then the rows of each direction as they lie in memory.
+    """Returns the content of a file: a line of JSON, then the rows of each direction as lines of base64.
 
     Args:
         told: says where the rows are from.
@@ -137,4 +141,6 @@ def written(told: Any, directions: Mapping[str, tuple[Sequence[str], np.ndarray]
             raise ValueError("a number of 328 or more")
     counted = {name: [len(rows), *forms] for name, (forms, rows) in directions.items()}
     head = json.dumps({"rows": told, "directions": counted})
-    return b"\n".join([head.encode(), b"".join(rows.astype(_NUMBER).tobytes() for _, rows in directions.values())])
+    texts = [b2a_base64(rows.astype(_NUMBER).tobytes(), newline=False) for _, rows in directions.values()]
+    lines = [text[at : at + _LINE] for text in texts for at in range(0, len(text), _LINE)]
+    return b"\n".join([head.encode(), *lines, b""])

@@ -32,7 +32,7 @@ def env(isa=ISA):
 
 def written(monkeypatch, tmp_path, rows):
     """The package's rows replaced by these: direction, forms, and hundredths of features and weights."""
-    path = tmp_path / "rows.bin"
+    path = tmp_path / "rows.txt"
     path.write_bytes(nearest.written("nowhere", rows))
     monkeypatch.setattr(nearest, "package_file", lambda key, dtype: path)
     nearest.forget()
