@@ -74,15 +74,15 @@ class PlannedNet(NetBase):
         if all(tuple(shape) == value.shape for shape, value in zip(shapes, self.inputs, strict=True)):
             return [dims(value) for value in self.outputs.values()]
         key = tuple(shapes)
-        known = self._shapes.get(key)
-        if known is None:
+        results = self._shapes.get(key)
+        if results is None:
             traced = self._templates.shapes(self._unknown(shapes))
             if traced is None:
                 values = self._infer(shapes)
                 self._inferred = {key: values}
                 return self._remember(key, values)
-            known = self._shapes[key] = list(traced)
-        return known
+            results = self._shapes[key] = list(traced)
+        return results
 
     def _remember(self, key: tuple[Ints, ...], values: Mapping[Value, Value]) -> list[Ints]:
         """Keeps and returns the shapes of the results, from the values that inference returned."""
@@ -102,9 +102,9 @@ class PlannedNet(NetBase):
 
     def _infer(self, shapes: Sequence[tuple[int, ...]]) -> dict[Value, Value]:
         """Infers all shapes from those of the inputs; returns a copy of each value of the graph with all dims known."""
-        known: dict[Value, tuple[int, ...]] = dict(zip(self.inputs, shapes, strict=True))
-        known.update({value: value.shape for value in self._constants})  # type: ignore[misc]
-        return known_values(self._nodes, known)
+        leaves: dict[Value, tuple[int, ...]] = dict(zip(self.inputs, shapes, strict=True))
+        leaves.update({value: value.shape for value in self._constants})  # type: ignore[misc]
+        return known_values(self._nodes, leaves)
 
     def _plan_for(self, shapes: Sequence[Ints]) -> Executor:
         """Returns the plan for inputs of these shapes, row-major or of declared strides, and new results."""
