@@ -114,7 +114,7 @@ def test_a_run_from_start_to_end(
     # on a busy machine a side may seem hopelessly slow
     monkeypatch.setattr(lineup, "_SLOW_SECONDS", 60.0)
     file = str(tmp_path / "result.json")
-    options = ["--quick", "--peers", "torch,mnn", "--threads", "1", "--case-seconds", "1", "--json", file]
+    options = ["--quick", "--peers", "torch,mnn", "--threads", "1", "--case-seconds", "0.4", "--json", file]
     assert cli.main([mode, "--model", "dcgan", *options]) == 0
     document = Document.load(file)
     (row,) = document

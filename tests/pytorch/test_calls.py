@@ -216,10 +216,10 @@ def test_calls_leave_nothing(mode):
 
     tracemalloc.start()
     try:
-        calls(50)
-        before = calls(50)
+        calls(20)
+        before = calls(20)
         # not a byte a call
-        assert calls(250) - before < 250
+        assert calls(120) - before < 120
     finally:
         tracemalloc.stop()
 
