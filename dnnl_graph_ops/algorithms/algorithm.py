@@ -10,7 +10,7 @@ from ..convolution.problem import READ, ConvProblem, is_channels_last
 from ..cost import fits, integers
 from ..cost import model as cost
 from ..ir.env import Env
-from ..once import once
+from ..once import answered, once
 from ..onednn import reference, workarounds
 from ..program.epilogue import refusals, views
 from ..program.program import Program
@@ -213,29 +213,13 @@ class Algorithm:
         """
         if problem.quantization is not None and not self.on_integers:
             return self.seconds(problem.floats, env, factor) + integers.conversions(problem, env)
-        # without calls of `answered`, which would take as long as the rest
-        counts = problem.answers.get((self, env))
-        if counts is None:
-            counts = problem.answers[self, env] = self.counts(problem, env)
         finishes = self.finishes(problem, env)
-        if not finishes:
-            counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
         by_library = bool(self.op) and not self.converts(problem, env)
-        slower = 1.0
-        if self.row is not None:
-            prices = integers.prices(self.row(problem), problem, env)
-        elif self.prices is not None:
-            prices = self.prices
-        else:
-            key = self, problem.dtype, by_library
-            fitted = env.answers.get(key)
-            if fitted is None:
-                fitted = env.answers[key] = self._fitted(problem, env)
-            prices, slower, turned = fitted
-            factor *= turned
-        spent = factor * cost.estimate(counts, prices, env.threads, slower)
-        if by_library:
-            spent = cost.by_library(spent, env.threads)
+        # without calls of `answered`, which would take as long as the rest
+        key = self, env, factor, finishes, by_library
+        spent: float | None = problem.answers.get(key)
+        if spent is None:
+            spent = problem.answers[key] = self._spent(problem, env, factor, finishes, by_library)
         if not problem.epilogue:
             return spent
         by = cost.BY_OWN_CODE
@@ -243,6 +227,26 @@ class Algorithm:
             # with AVX-512 the library's products apply functions as its convolutions do
             by = cost.BY_CONVOLUTIONS if self.convolves or env.lanes > 8 else cost.BY_PRODUCTS
         return spent + cost.functions(problem, env, by)
+
+    def _spent(self, problem: ConvProblem, env: Env, factor: float, finishes: bool, by_library: bool) -> float:
+        """Returns `seconds` without the time of functions, equal for layers that differ in bias and post-ops alone.
+
+        `finishes`: whether there are no separate steps. `by_library`: whether an op of the library does the work.
+        """
+        counts = answered(problem.answers, (self, env), lambda: self.counts(problem, env))
+        if not finishes:
+            counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
+        slower = 1.0
+        if self.row is not None:
+            prices = integers.prices(self.row(problem), problem, env)
+        elif self.prices is not None:
+            prices = self.prices
+        else:
+            key = self, problem.dtype, by_library
+            prices, slower, turned = answered(env.answers, key, lambda: self._fitted(problem, env))
+            factor *= turned
+        spent = factor * cost.estimate(counts, prices, env.threads, slower)
+        return cost.by_library(spent, env.threads) if by_library else spent
 
     def _fitted(self, problem: ConvProblem, env: Env) -> tuple[fits.Prices, float, float]:
         """Returns the fitted prices, and the factors from these to the unit that multiplies and to the direction."""

@@ -82,10 +82,12 @@ def ranked(problem: ConvProblem, env: Env) -> Ranked:
 
 def _of_fixed_sizes(problem: ConvProblem, env: Env) -> Ranked:
     ranking = candidates(problem, env)
-    if env.cold:
-        ranking = sorted([(a, seconds + _waiting(a, problem, env)) for a, seconds in ranking], key=itemgetter(1))
-    if _is_long_and_narrow(problem):
-        charged = [(a, seconds + _compiling(a, problem, env) / _RUNS_OF_ONE) for a, seconds in ranking]
+    waiting = _waiting(problem, env)
+    compiling = _compiling(problem, env) / _RUNS_OF_ONE if _is_long_and_narrow(problem) else 0.0
+    if waiting or compiling:
+        charged = [
+            (a, seconds + waiting + compiling if _by_library(a, problem, env) else seconds) for a, seconds in ranking
+        ]
         ranking = sorted(charged, key=itemgetter(1))
     return _rounding_less(_small(_without_compiling(ranking, problem, env), problem, env))
 
@@ -174,11 +176,12 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
     ranking: Ranked = []
     estimate, least = estimates(problem, env), inf
     weighed = worthwhile(problem, env, estimate)
-    charged = [(_compiling(algorithm, problem, env), algorithm) for algorithm in weighed]
-    for extra, algorithm in sorted(charged, key=itemgetter(0)):
+    compiling, waiting = _compiling(problem, env) / _RUNS, _waiting(problem, env)
+    charged = [(_by_library(algorithm, problem, env), algorithm) for algorithm in weighed]
+    for by_library, algorithm in sorted(charged, key=itemgetter(0)):
         # otherwise another algorithm is faster in any case, and the estimate, which takes time, is saved
-        if extra / _RUNS < least:
-            seconds = estimate(algorithm) + _waiting(algorithm, problem, env) + extra / _RUNS
+        if not by_library or compiling < least:
+            seconds = estimate(algorithm) + (waiting + compiling if by_library else 0.0)
             ranking.append((algorithm, seconds))
             least = min(least, seconds)
     return sorted(ranking, key=itemgetter(1))
@@ -187,10 +190,12 @@ def _estimated(problem: ConvProblem, env: Env) -> Ranked:
 def _without_compiling(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     """Puts the first algorithm that compiles no op of the library in front if it takes hardly longer than the best."""
     best, seconds = ranking[0]
-    fair = min(_FAIR[problem.geometry.rank] * seconds, seconds + _compiling(best, problem, env) / _RUNS_SAVED)
+    if not _by_library(best, problem, env):
+        return ranking
+    fair = min(_FAIR[problem.geometry.rank] * seconds, seconds + _compiling(problem, env) / _RUNS_SAVED)
     most = max(_ALIKE * seconds, fair)
     alike = (item for item in ranking if item[1] <= most)
-    first = next((item for item in alike if not _compiling(item[0], problem, env)), ranking[0])
+    first = next((item for item in alike if not _by_library(item[0], problem, env)), ranking[0])
     return _led_by(first, ranking)
 
 
@@ -222,19 +227,15 @@ def _small(ranking: Ranked, problem: ConvProblem, env: Env) -> Ranked:
     return _led_by(next((item for item in near if not grows(item)), ranking[0]), ranking)
 
 
-def _compiling(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
-    """Returns what the library takes to compile the algorithm's op for new sizes, as estimates count; 0 for builtin
-    kernels.
-    """
-    if not _by_library(algorithm, problem, env):
-        return 0.0
+def _compiling(problem: ConvProblem, env: Env) -> float:
+    """Returns what the library takes to compile an op for new sizes, as estimates count."""
     # estimates are seconds after `clock` alone
     return (_COMPILING + _COMPILING_POSITION * max(problem.x.shape[2:])) / table.clock(problem, env)
 
 
-def _waiting(algorithm: Algorithm, problem: ConvProblem, env: Env) -> float:
-    """Returns what the algorithm waits for cold weights, as estimates count; 0 for builtin kernels and integers."""
-    if problem.quantization is not None or not _by_library(algorithm, problem, env):
+def _waiting(problem: ConvProblem, env: Env) -> float:
+    """Returns what an op of the library waits for cold weights, as estimates count; 0 for layers of integers."""
+    if not env.cold or problem.quantization is not None:
         return 0.0
     return cost.cold_weights(problem, env) / table.clock(problem, env)
 

@@ -68,8 +68,9 @@ def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
 
     This is the Matern kernel of order 3/2.
     """
-    difference = rows - place
-    distance = np.sqrt(3 * np.einsum("...i,...i->...", difference, difference))
+    # squares of differences without the differences, which take more memory than the caches have
+    squares = np.einsum("ij,ij->i", rows, rows) - 2 * np.einsum("ij,j->i", rows, place) + place @ place
+    distance = np.sqrt(3 * np.maximum(squares, 0))
     weight: np.ndarray = (1 + distance) * np.exp(-distance)
     return weight
 
@@ -83,14 +84,18 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
     rows = None if named is None else read(*named, problem.direction)
     if rows is None:
         return {}
-    place = answered(problem.answers, (features, env), lambda: features(problem, env))
 
     def regressed() -> Mapping[str, float]:
-        factor = np.exp(near(rows.features, np.array(place)) @ rows.weights)
+        factor = np.exp(near(rows.features, np.array(features(problem, env))) @ rows.weights)
         return dict(zip(rows.forms, factor.tolist(), strict=True))
 
+    g = problem.geometry
     # layers that differ in dilations or post-ops alone have equal features
-    return answered(env.answers, (factors, named, problem.direction, *place), regressed)
+    layer = (
+        g.batch, g.y, g.kernel, g.strides, g.y_channels, g.x_channels, g.groups, is_channels_last(problem.y),
+        is_channels_last(problem.x), problem.w.is_constant, problem.dtype,
+    )  # fmt: skip
+    return answered(env.answers, (factors, named, problem.direction, layer), regressed)
 
 
 def package_file(key: str, dtype: str) -> Path:

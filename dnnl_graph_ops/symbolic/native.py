@@ -41,7 +41,7 @@ def tracing() -> Iterator[Trace]:
 
 def current() -> Trace | None:
     """Returns the trace that this thread has open; None: all sizes are integers."""
-    return getattr(_this_thread, "trace", None)
+    return getattr(_this_thread, "trace", None) if _traces else None
 
 
 def cached(most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
