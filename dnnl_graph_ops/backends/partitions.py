@@ -129,16 +129,15 @@ def _library_only(nodes: Sequence[Node], env: Env) -> set[int]:
     floats = all(node.kind not in exact_int8.QUANTIZING for node in nodes)
     for i, node in enumerate(nodes):
         makers = [value.node.kind for value in node.inputs if value.node in theirs]
-        if floats and node.kind in schema.POST_OPS:
-            slow = node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32"
-            if slow or refused_behind(_PRODUCT, node, env):
-                continue
-        if (
+        if not (
             (node.kind == "MatMul" and not matmul.leads(node))
             or node.kind in exact_int8.QUANTIZING
             or (makers and node.kind in _FOLLOWING)
             or not _OPENING.isdisjoint(makers)
         ):
+            continue
+        slow = node.kind in _SLOW_BEHIND_PRODUCTS and node.outputs[0].dtype == "f32"
+        if not (floats and node.kind in schema.POST_OPS and (slow or refused_behind(_PRODUCT, node, env))):
             theirs[node] = i
     return set(theirs.values())
 

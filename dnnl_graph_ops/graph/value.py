@@ -221,7 +221,8 @@ class Node:
         self.kind = kind
         self.name = name
         self.inputs = inputs
-        self.attrs = attrs if isinstance(attrs, Attributes) else dict(attrs)
+        # to ask a dict whether it is an abstract class's takes as long as to copy it
+        self.attrs = dict(attrs) if type(attrs) is dict or not isinstance(attrs, Attributes) else attrs
         self.outputs: tuple[Value, ...] = ()
         self.late: Late | None = None
         self.host: Host | None = None

@@ -28,7 +28,7 @@ from ..reading.input_shapes import InputShapes, NamedDims, fixed
 from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, flat
 from ..reading.records import Keep, Kept
 from ..reading.section import Lent, Section, own_bytes, section_of
-from ..reading.types import NUMPY, type_name
+from ..reading.types import NUMPY, TYPES, type_name
 from .dynamic import written_apart
 from .functions import Function, inlined
 from .q_operators import in_pairs
@@ -165,7 +165,7 @@ class _Filed:
         """Returns the elements of an initializer; None, with its data put into the proto, if NumPy cannot map them."""
         piece = self._pieces.pop(index)
         kind, shape = NUMPY.get(tensor.data_type), tuple(tensor.dims)
-        if kind and not tensor.data_location and math.prod(shape) * np.dtype(kind).itemsize == len(piece):
+        if kind and not tensor.data_location and math.prod(shape) * TYPES[tensor.data_type].itemsize == len(piece):
             return from_piece(piece, kind, shape)
         tensor.raw_data = piece[:]
         return None
@@ -286,8 +286,10 @@ def _arrays(
         if name in arrays:
             raise InvalidArgumentError(f"{where}: the name is used twice")
         try:
-            check_size(tensor.dims, 1, where)
-            known = filed.array(index, tensor) if filed is not None and index in filed.large else None
+            known = None
+            if filed is not None and index in filed.large:
+                check_size(tensor.dims, 1, where)
+                known = filed.array(index, tensor)
             arrays[name] = array_of(onnx, tensor, folder, where) if known is None else known
         except UnsupportedError as error:
             problems.append(str(error))
@@ -300,7 +302,7 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     dims = tuple(tensor.dims)
     check_size(dims, 1, where)
     kind, raw = NUMPY.get(tensor.data_type), tensor.raw_data
-    if kind and raw and not tensor.data_location and math.prod(dims) * np.dtype(kind).itemsize == len(raw):
+    if kind and raw and not tensor.data_location and math.prod(dims) * TYPES[tensor.data_type].itemsize == len(raw):
         return np.frombuffer(raw, kind).reshape(dims)
     if tensor.data_type == _NO_TYPE or tensor.data_type not in onnx.TensorProto.DataType.values():
         raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
@@ -404,9 +406,11 @@ def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: P
     opset = opsets.get(domain, opsets[""])
     if (domain, kind) in _SINCE_OPSET_21:
         domain, opset = "", 21
-    where = f"{OnnxNode.source} node {name[:80]!r} ({kind[:80]})"
-    attrs = {_text(attr.name): _attribute(onnx, attr, opsets, folder, where) for attr in node.attribute}
-    return OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, attrs)
+    attrs: dict[str, Any] = {}
+    read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, attrs)
+    for attr in node.attribute:
+        attrs[_text(attr.name)] = _attribute(onnx, attr, opsets, folder, read)
+    return read
 
 
 def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
@@ -417,9 +421,7 @@ def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path 
     own = {**opsets, **_opsets(function.opset_import)}
     return replace(
         read,
-        defaults={
-            _text(attr.name): _attribute(onnx, attr, own, folder, read.where) for attr in function.attribute_proto
-        },
+        defaults={_text(attr.name): _attribute(onnx, attr, own, folder, read) for attr in function.attribute_proto},
         nodes=tuple(_nodes(onnx, function.node, own, folder)),
     )
 
@@ -457,7 +459,7 @@ _PLAIN_ATTRIBUTES: dict[int, Callable[[Any], Any]] = {
 }
 
 
-def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Any:
+def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, of: OnnxNode | Function) -> Any:
     if attr.ref_attr_name:
         return Reference(_text(attr.ref_attr_name))
     plain = _PLAIN_ATTRIBUTES.get(attr.type)
@@ -466,13 +468,13 @@ def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | N
     kinds = onnx.AttributeProto
     if attr.type == kinds.TENSOR:
         try:
-            return array_of(onnx, attr.t, folder, f"{where}: attribute {attr.name!r}")
+            return array_of(onnx, attr.t, folder, f"{of.where}: attribute {attr.name!r}")
         except UnsupportedError:
             return None
     if attr.type == kinds.SPARSE_TENSOR:
-        return _sparse(onnx, attr.sparse_tensor, folder, f"{where}: attribute {attr.name!r}")
+        return _sparse(onnx, attr.sparse_tensor, folder, f"{of.where}: attribute {attr.name!r}")
     if attr.type == kinds.GRAPH:
-        return _body(onnx, attr.g, opsets, folder, where)
+        return _body(onnx, attr.g, opsets, folder, of.where)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...graph.files import ModelFile
 
 # bytes of raw data from which it stays in the file
-LARGE_BYTES = 1 << 16
+LARGE_BYTES = 1 << 14
 # field numbers of ModelProto.graph, GraphProto.initializer, TensorProto.raw_data
 _ROUTE = (7, 5, 9)
 # wire types of fields
@@ -35,6 +35,8 @@ def without_large(file: ModelFile) -> tuple[bytes, dict[int, Stretch]]:
         ValueError: no protobuf message, or an initializer with its data more than once.
     """
     walk = _Walk(file.descriptor)
+    if file.size < LARGE_BYTES:
+        return walk.read(0, file.size), {}
     return b"".join(walk.copied(0, file.size, 0)), walk.large
 
 
@@ -60,16 +62,16 @@ class _Walk:
             if depth < len(_ROUTE) - 1:
                 inner = self.copied(begin, stop, depth + 1)
                 length = sum(map(len, inner))
-                parts += [self._read(first, start), _varint(number << 3 | kind), _varint(length), *inner]
+                parts += [self.read(first, start), _varint(number << 3 | kind), _varint(length), *inner]
                 self.initializers += depth == 1
                 first = stop
                 continue
             data += 1
             if stop - begin >= LARGE_BYTES:
                 self.large[self.initializers] = Stretch(begin, stop - begin)
-                parts.append(self._read(first, start))
+                parts.append(self.read(first, start))
                 first = stop
-        parts.append(self._read(first, end))
+        parts.append(self.read(first, end))
         if data > 1:
             raise ValueError("raw data more than once")
         return parts
@@ -78,21 +80,18 @@ class _Walk:
         """Yields each field's number and kind, and where it, its data and the next field begin."""
         while start < end:
             block, at = self._head(start)
-            key, after = _read_varint(block, at)
-            kind, length = key & 7, 0
-            if kind == _VARINT:
-                _, after = _read_varint(block, after)
-            elif kind == _BYTES:
-                length, after = _read_varint(block, after)
-            elif kind in _FIXED:
-                length = _FIXED[kind]
+            # most fields have a key of one byte and a length of one or two
+            if at + 3 <= len(block) and block[at] < 128 and block[at] & 7 == _BYTES and block[at + 2] < 128:
+                key, length, after = block[at], block[at + 1], at + 2
+                if length > 127:
+                    length, after = length & 127 | block[at + 2] << 7, at + 3
             else:
-                raise ValueError(f"a field of kind {kind}")
+                key, length, after = _read_head(block, at)
             begin = start + after - at
             stop = begin + length
             if stop > end:
                 raise ValueError("a field beyond the end")
-            yield key >> 3, kind, start, begin, stop
+            yield key >> 3, key & 7, start, begin, stop
             start = stop
 
     def _head(self, start: int) -> tuple[bytes, int]:
@@ -102,13 +101,28 @@ class _Walk:
             self._block, self._offset, at = os.pread(self._descriptor, _BLOCK, start), start, 0
         return self._block, at
 
-    def _read(self, start: int, stop: int) -> bytes:
+    def read(self, start: int, stop: int) -> bytes:
         """Returns a range of the file, which is shorter if the file ends before."""
         parts = []
         while start < stop and (part := os.pread(self._descriptor, stop - start, start)):
             parts.append(part)
             start += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _read_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Returns a field's key and number of bytes after its head, and the position after the head; a varint is part of
+    the head.
+    """
+    key, after = _read_varint(data, at)
+    kind = key & 7
+    if kind == _VARINT:
+        return key, 0, _read_varint(data, after)[1]
+    if kind == _BYTES:
+        return key, *_read_varint(data, after)
+    if kind not in _FIXED:
+        raise ValueError(f"a field of kind {kind}")
+    return key, _FIXED[kind], after
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
