@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from operator import lt
 
+from ..convolution.nodes import fprop_pads
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, channels_apart
 from ..cost.model import Counts, Far, channels, detours, padded
 from ..ir.env import Env
 from ..program import epilogue as post
-from ..program.program import Program
+from ..program.program import Ints, Program, View
 from .algorithm import Algorithm, W, Y, always, by_library
-from .deconvolution import CostFactors, append_gradient, attributes, has_depthwise_kernel, literal, trimmed
+from .deconvolution import CostFactors, append_gradient, attributes, cropped, has_depthwise_kernel, literal, trimmed
 from .flipped import flipped
 from .views import FROM_CHANNELS_LAST, as_channels_last, merged_weights, result_view
 
 
+def leaves_rows(problem: ConvProblem) -> bool:
+    """Whether Convolution ops may read x with its last positions that no tap reaches.
+
+    The ops round sizes of y down, so that x of fewer positions than a stride more means the same y. oneDNN 3.2 with
+    AVX2 writes past its memory for such gradients of 1x1 weights.
+    """
+    g, (_, rows) = problem.geometry, fprop_pads(problem.geometry)
+    return all(map(lt, rows, g.strides)) and not (problem.direction == WGRAD and max(g.kernel) == 1)
+
+
+def _read(problem: ConvProblem) -> tuple[Ints, View]:
+    """Returns pads_end for the ops of fprop and wgrad, and the x that they read: cropped, it would be copied."""
+    ends, cropped = trimmed(problem)
+    return ends, problem.x if leaves_rows(problem) else cropped
+
+
 def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends y as the Convolution of x with weights (K, C/G, kernel...), which the op reads as OIX."""
-    ends, x = trimmed(problem)
+    ends, x = _read(problem)
     weights = merged_weights(program, problem.w)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
     inputs = x, weights, problem.bias
@@ -27,7 +45,7 @@ def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
 
 def _wgrad(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends ConvolutionBackwardWeights, whose src is x, and whose diff_dst is y."""
-    ends, x = trimmed(problem)
+    ends, x = _read(problem)
     attrs = {**attributes(problem, ends), "weights_format": "OIX"}
     append_gradient(program, problem, "ConvolutionBackwardWeights", attrs, (x, problem.y))
 
@@ -58,7 +76,9 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
     shallow = problem.direction == FPROP and channels(problem)[1] == 1 and not wide
     return counts._replace(
-        products=counts.products * (_SHALLOW if shallow else 1.0), weights=counts.weights * _blocked(problem, env)
+        products=counts.products * (_SHALLOW if shallow else 1.0),
+        weights=counts.weights * _blocked(problem, env),
+        bytes=counts.bytes + (0.0 if leaves_rows(problem) else cropped(problem, env)),
     )
 
 

@@ -184,8 +184,8 @@ _SAME_SETS, _SHARED = 1024, 8.0
 _SPREAD = 1.7  # cost factor of fprop whose rows the library reads tap by tap
 _FEW_IN_TILES = 3.0  # cost factor of fprop of three axes in bf16 tiles that sums at most half a vector of channels
 _UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
-# bytes of traffic that a copied byte of x counts as, by the size of an element; copies are of whole lines
-_COPIED, _LINE = {4: 5.0, 2: 2.5}, 64
+# bytes of traffic that a copied byte of x counts as: of positions, in whole lines, and of rows without their last ones
+_COPIED, _LINE, _CROPPED = 5.0, 64, 2.0
 _UNTOUCHED = 2  # bytes of traffic that a byte of dgrad's result counts as which no tap meets
 _COLUMN = 25  # bytes of traffic that take as long as adding a value of a GEMM's result to a pixel
 
@@ -227,23 +227,31 @@ def _literal(problem: ConvProblem, env: Env) -> Counts:
         + 2 * detours(problem, env)
         + _gaps(problem)
         + _columns(problem)
-        + _strided(problem, env)
         + _in_lines(problem, env)
         + (_UNTOUCHED * untouched(problem) if problem.direction == DGRAD else 0.0),
         calls=1 + 2 * surplus,
     )
 
 
-def _strided(problem: ConvProblem, env: Env) -> float:
-    """Returns the bytes of traffic that take as long as the library's copy of x that one tap meets; 0 if it needs none.
+def cropped(problem: ConvProblem, env: Env) -> float:
+    """Returns the bytes of traffic that take as long as the library's copy of x without its last rows; 0 without one.
 
-    The library copies x of strided layers of one tap, position by position, to multiply by kernels of stride 1.
+    The copy has the positions of x one after another, which rows that no tap reaches lie between otherwise.
+    """
+    if problem.direction == DGRAD or not any(fprop_pads(problem.geometry)[1]):
+        return 0.0
+    return _CROPPED * dtypes.itemsize(env.compute_dtype(problem.dtype)) * problem.x.size
+
+
+def _strided(problem: ConvProblem, env: Env) -> float:
+    """Returns the bytes of traffic that take as long as a deconvolution's copy of x that one tap meets; 0 without one.
+
+    The library copies x of strided layers of one tap in f32, position by position, to multiply by kernels of stride 1.
     """
     g = problem.geometry
-    if problem.direction == DGRAD or max(g.kernel) > 1 or max(g.strides) == 1 or g.groups > 1:
+    if max(g.kernel) > 1 or max(g.strides) == 1 or g.groups > 1 or env.compute_dtype(problem.dtype) != "f32":
         return 0.0
-    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
-    return _COPIED[item] * g.batch * prod(g.y) * padded(item * g.x_channels, _LINE)
+    return _COPIED * g.batch * prod(g.y) * padded(dtypes.itemsize("f32") * g.x_channels, _LINE)
 
 
 def _in_lines(problem: ConvProblem, env: Env) -> float:
@@ -380,6 +388,7 @@ def _has_few_in_tiles(problem: ConvProblem, env: Env) -> bool:
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of ConvTransposeBackwardData, which reads few channels of x without a reorder."""
     counts = literal(problem, env, _COST_FACTORS)
+    counts = counts._replace(bytes=counts.bytes + (cropped(problem, env) or _strided(problem, env)))
     if channels(problem)[1] > _FEW_CHANNELS or not detours(problem, env):
         return counts
     spared = Counts(*(_AS_THEY_LIE * count for count in counts))

@@ -17,10 +17,10 @@ from dnnl_graph_ops.algorithms import bf16, im2col, lower, table
 from dnnl_graph_ops.algorithms.algorithm import Algorithm
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.convolution.nodes import CONV_KINDS, make_problem
-from dnnl_graph_ops.convolution.problem import WGRAD, ConvProblem
+from dnnl_graph_ops.convolution.problem import FPROP, WGRAD, ConvProblem
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.program.epilogue import EpilogueOp
-from dnnl_graph_ops.program.program import Buffer, Place, Program, View
+from dnnl_graph_ops.program.program import Buffer, NativeStep, Place, Program, View
 from dnnl_graph_ops.strides import dense_strides
 
 KINDS = ("ConvTranspose", "ConvTransposeBackwardData", "ConvTransposeBackwardWeights")
@@ -310,3 +310,37 @@ def test_own_columns_of_a_copy_in_another_dtype() -> None:
             lower.build(program, described, form, env)
             assemble(program, views, [output], env.engine).executor.run([dy, w], [result])
             assert_equal(form, result, want)
+
+
+@pytest.mark.parametrize("data_format", ["NXC", "NCX"])
+@pytest.mark.parametrize(("kernel", "rows"), [([1, 1], [1, 2]), ([2, 3], [1, 0])])
+def test_ordinary_convolutions_read_x_with_last_positions_that_no_tap_reaches(
+    kernel: list[int], rows: list[int], data_format: str
+) -> None:
+    """The library copies an x that is cropped, which takes up to five times as long as the layer."""
+    rng = np.random.default_rng(10)
+    strides = [2, 3]
+    sizes = [3 * s + k + more for s, k, more in zip(strides, kernel, rows, strict=True)]
+    order = (0, 1, 2, 3) if data_format == "NCX" else (0, 2, 3, 1)
+    x = rng.integers(-3, 4, (2, 16, *sizes)).astype(np.float32).transpose(order).copy()
+    w = rng.integers(-3, 4, (24, 16, *kernel)).astype(np.float32)
+    formats = {"data_format": data_format, "weights_format": "OIX"}
+    attrs = {
+        "strides": strides, "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "auto_pad": "None",
+        "groups": 1, **formats,
+    }  # fmt: skip
+    graph = dgo.Graph()
+    want = graph.compile(ops.convolution(graph.input("x", x.shape), graph.constant(w), **attrs), tune="off")(x)
+    result = np.full_like(want, np.nan)
+    views, output = (
+        [external(Place.INPUT, array, i) for i, array in enumerate((x, w))],
+        external(Place.OUTPUT, result, 0),
+    )
+    problem, env = make_problem("Convolution", attrs, views, output), Env(dgo.engine("cpu"), 2)
+    form = table.named("convolution", FPROP)
+    assert form is not None
+    program = Program()
+    lower.build(program, problem, form, env)
+    assert [step.reads[0].shape for step in program.steps if isinstance(step, NativeStep)] == [problem.x.shape]
+    assemble(program, views, [output], env.engine).executor.run([x, w], [result])
+    np.testing.assert_array_equal(result, want)
