@@ -8,11 +8,12 @@ import pytest
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import ops
 
-# Columns are two panels with AVX-512, three, or panels beside a part of one. Depths are below a step, more than two
-# panels keep near, or in two parts. The last case has many weights, which one task reads once.
+# Columns are two panels with AVX-512, three, or panels beside half a panel or another part of one. Depths are below a
+# step, more than two panels keep near, or in two parts. The last case has many weights, which one task reads once.
 CASES = {
     "two panels": [(rows, 43, 64) for rows in (1, 3, 5, 6, 7, 12, 13, 25)],
     "three panels": [(rows, 43, 96) for rows in (1, 3, 5, 6, 7, 12, 13, 25)],
+    "half a panel": [(rows, depth, 80) for rows in (6, 25) for depth in (43, 700, 1030, 2056)],
     "a part of a panel": [(rows, 43, 104) for rows in (1, 6, 7, 25)],
     "depths": [(7, 5, 96), (25, 5, 96), (7, 1030, 96), (25, 1030, 96), (7, 2056, 96), (100, 700, 160)],
 }

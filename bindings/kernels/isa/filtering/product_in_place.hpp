@@ -49,9 +49,11 @@ inline void find_block(const ProductParams& params, const TargetGroup& group, in
     for (int64_t i = 0; i < kTileRows * image.runs; ++i) end[i] = end[i - image.runs];
 }
 
-// Whether sums are results, in whole panels of a run: they need no scratch memory.
-inline bool direct(const ProductParams& params, const FilterImage& image) {
-    return in_place(params) && image.type == ElementType::f32 && image.run % kPanel == 0;
+// Whether sums are results, in whole panels of a run, or with half a panel after those of the only run: they need no
+// scratch memory.
+inline bool direct(const ProductParams& params, const FilterImage& image, const TargetGroup& group) {
+    const int64_t whole = group_columns(params, group) == image.run ? kLanes : kPanel;
+    return in_place(params) && image.type == ElementType::f32 && image.run % whole == 0;
 }
 
 // Columns [column, end) of a group, which are elements n, n + 1, ... of one run.
@@ -99,7 +101,6 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
     const int64_t all = params.src.segments * params.src.channels, present = smaller(count - t, kTileRows);
     const int64_t runs = row_runs(params), length = row_run(params);
     const float* panel = panel_at(params, group, 0, at.column, pass.packed);
-    const auto tile = tile_of<kTileVectors>(present);
     float *to[kTileRows], *below[kTileRows];
     bool whole = true;
     const int64_t begin = at.n;
@@ -134,16 +135,17 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
         panel += 2 * all * kPanel;
     }
     for (; at.column < at.end; at.column += kPanel, at.n += kPanel, panel += all * kPanel) {
+        const int64_t columns = smaller(at.end - at.column, kPanel);
         for (int64_t i = 0; !whole && i < kTileRows; ++i) {
             to[i] = scratch.result + smaller(i, present - 1) * kPanel;
             if (pass.bias == nullptr && i < present) copy_cut(at.targets[t + i], at.n, to[i], false);
         }
         const Spans spans = spans_at(params, at.column, pass.span_count, scratch);
-        fetch_below(kPanel);
+        fetch_below(columns);
         fetch.lines(pass.lines);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead_of(panel, pass.split),
-             activation);
+        tile_of(present, columns)(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to,
+                                  ahead_of(panel, pass.split), activation);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -173,7 +175,7 @@ inline void write_products(const ProductParams& params, const FilterImage& image
     const bool all = depth.all * (end - begin) * 4 <= kNearBytes && end <= (begin / image.run + kNearRuns) * image.run;
     if (all) depth.parts = parts_of_panel(params);
     const int64_t deep = depth.all / depth.parts, runs = row_runs(params);
-    const int64_t panels = all ? (end - begin) / kPanel : panels_of(deep);
+    const int64_t panels = all ? ceil_div(end - begin, kPanel) : panels_of(deep);
     const int64_t first_column = begin;
     find_spans(params, group, begin, end, scratch);
     int64_t found = -1;  // the run of scratch.targets[0]
@@ -214,8 +216,8 @@ inline void write_products(const ProductParams& params, const FilterImage& image
 
 // Whether rows of columns are put together in scratch memory before they are written: results that are rounded, or whose
 // panels straddle the runs of dst.
-inline bool is_staged(const ProductParams& params, const FilterImage& image) {
-    return in_place(params) && image.run % kLanes == 0 && !direct(params, image) && depth_of(params).parts == 1;
+inline bool is_staged(const ProductParams& params, const FilterImage& image, const TargetGroup& group) {
+    return in_place(params) && image.run % kLanes == 0 && !direct(params, image, group) && depth_of(params).parts == 1;
 }
 
 // Writes rows [t, end) of columns [begin, stop) from scratch memory to dst.

@@ -258,9 +258,10 @@ void run_task(const ProductParams& params, int64_t task, const char* src, const 
         find_block(params, *group, first, count, src, scratch);
     else
         transform_block(params, *group, first, count, Part{0, 1}, src, scratch);
-    if (direct(params, image) || is_staged(params, image)) {
+    const bool staged = is_staged(params, image, *group);
+    if (staged || direct(params, image, *group)) {
         const int64_t all_panels = ceil_div(all, kPanel), stop = all_panels * (part + 1) / group->parts * kPanel;
-        const auto write = is_staged(params, image) ? &write_staged : &write_products;
+        const auto write = staged ? &write_staged : &write_products;
         write(params, image, *group, first, count, all_panels * part / group->parts * kPanel, smaller(stop, all),
               panels, bias, dst, scratch);
         return;
