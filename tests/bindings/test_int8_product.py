@@ -348,6 +348,19 @@ def test_any_number_of_threads(seed, isa, threads):
     check(np.random.default_rng(seed), SPECIAL[0], isa, threads=threads)
 
 
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 12, 16, 17, 24, 31, 33, 40])
+def test_any_number_of_channels(seed, isa, count):
+    """Vectors of which a few lanes are written, and of several rows at once; rows of src without gaps."""
+    rng = np.random.default_rng(seed)
+    case = Case(1, (count, count), (3, 21), (3, 21), (1, 3), (1, 1), (0, 1), (1, 1), (1, 1), 1, "IOX")
+    for dst in ("u8", "s8"):
+        drawn = random_quantization(rng, count)
+        scale = 4000 * max(drawn.scales)
+        check(rng, case, isa, replace(drawn, dst=dst, dst_scale=scale, dst_zero=3, bounds=(-128, 255)))
+
+
 @pytest.mark.parametrize("isa", SETS)
 def test_sums_beyond_floats_are_rounded_once(seed, isa):
     """Of 1030 * 9 products some sums have more than 24 bits."""

@@ -125,9 +125,9 @@ struct Broadcast {
             const DotPanel some{panel.at + c / 16 * panel.half, panel.half, panel.unit};
             const DotSums at{static_cast<const float*>(sums.start) + c, sums.start_step,
                              static_cast<float*>(sums.to) + c, sums.to_step};
-            const bool wide = columns - c > 16 && kColumnsAtOnce > 16;
-            (wide ? &block<kColumnsAtOnce / kLanes> : &block<16 / kLanes>)(terms, count, some, at,
-                                                                           smaller(rows, kDotBlockRows));
+            // one vector where no more columns are written
+            const auto tile = columns - c > kLanes ? &block<2> : &block<1>;
+            tile(terms, count, some, at, smaller(rows, kDotBlockRows));
         }
     }
 };

@@ -68,6 +68,41 @@ struct Int8Values {
         }
     }
 
+    // Writes up to kVectors of columns of rows from channel `first` on, of several rows at once, which fill the bytes that
+    // are written at once.
+    template <int kVectors, bool kSmall, Division kBy>
+    DGO_INLINE void narrow_to_bytes(ElementType type, const int32_t* row, int64_t step, const DotTarget* targets,
+                                    int64_t rows, int64_t begin, int64_t first, int64_t count) const {
+        constexpr int64_t kRows = kByteVectors / kVectors, kWidth = kVectors * kLanes;
+        const Quotient quotient = params.quotient;
+        const bool signs = type == ElementType::s8;
+        Lanes scale[kVectors], add[kVectors];
+        for (int j = 0; j < kVectors; ++j) {
+            scale[j] = load_bytes<Lanes>(scales + first + j * kLanes);
+            add[j] = load_bytes<Lanes>(bias + first + j * kLanes);
+        }
+        for (int64_t i = 0; i < rows; i += kRows) {
+            Lanes value[kByteVectors], v[kByteVectors];
+            for (int64_t r = 0; r < kRows; ++r) {
+                const int32_t* at = row + smaller(i + r, rows - 1) * step;
+                for (int j = 0; j < kVectors; ++j) {
+                    value[r * kVectors + j] = to_floats(load_bytes<Integers>(at + j * kLanes)) * scale[j] + add[j];
+                }
+            }
+            char bytes[kBytesAtOnce];
+            quotients_of<kSmall, kBy>(quotient, value, v);
+            store_integers<true>(v, quotient, signs, bytes);
+            for (int64_t r = 0; r < smaller(kRows, rows - i); ++r) {
+                char* to = targets[i + r].at + begin;
+                if (count == kWidth) {
+                    __builtin_memcpy(to, bytes + r * kWidth, kWidth);
+                } else {
+                    store_first(to, bytes + r * kWidth, count);
+                }
+            }
+        }
+    }
+
     template <bool kFloats = false>
     DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, char* to) const {
         to_bytes(type, count, to,
@@ -259,6 +294,24 @@ struct Int8Finish {
         };
         while (whole && begin + kMostBytes <= end) columns(std::integral_constant<int, kMostByteVectors>{});
         while (whole && begin + kBytesAtOnce <= end) columns(std::integral_constant<int, kByteVectors>{});
+        while (whole && begin < end && call.residual == nullptr) {
+            const auto narrow = [&](auto vectors) __attribute__((always_inline)) {
+                const int64_t count = smaller(vectors * kLanes, end - begin);
+                by_division(division, [&](auto by) __attribute__((always_inline)) {
+                    by_flag(small_, [&](auto small) __attribute__((always_inline)) {
+                        some.narrow_to_bytes<vectors, small, by>(type, from, kSumsPitch, targets, rows, begin,
+                                                                 first + begin, count);
+                    });
+                });
+                begin += count;
+                from += count;
+            };
+            if (end - begin > kLanes) {
+                narrow(std::integral_constant<int, kByteVectors / 2>{});
+            } else {
+                narrow(std::integral_constant<int, 1>{});
+            }
+        }
         if (begin == end) return false;
         const char* other = call.residual;
         visit_targets(targets, rows, begin, end, 1, from, kSumsPitch,

@@ -18,6 +18,9 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
     const auto less = static_cast<Element>(sizeof(Element) == 2 ? flip + params.zero : 0);
     const auto filling = static_cast<Element>(sizeof(Element) == 2 ? 0 : flip + params.zero);
     typedef Element Many __attribute__((vector_size(kMany * sizeof(Element))));
+    // positions without gaps are one of many channels
+    const bool joined = params.before == 0 && params.strides[3] == params.channels && params.pitch == params.channels;
+    const int64_t positions = joined ? 1 : sizes[3], channels = joined ? sizes[3] * params.channels : params.channels;
     run_evenly(params.threads, lines, [&](int64_t line, int) {
         const int64_t at[] = {line / (sizes[1] * sizes[2]), line / sizes[2] % sizes[1], line % sizes[2]};
         const char* from = src + at[0] * params.strides[0] + at[1] * params.strides[1] + at[2] * params.strides[2];
@@ -27,11 +30,11 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
             return static_cast<Element>((element ^ flip) - less);
         };
         const Many flips = static_cast<Element>(flip) - Many{}, all_less = less - Many{};
-        for (int64_t i = 0; i < sizes[3]; ++i, from += params.strides[3], position += params.pitch) {
+        for (int64_t i = 0; i < positions; ++i, from += params.strides[3], position += params.pitch) {
             const auto* element = reinterpret_cast<const Words::u8*>(from);
-            if (params.channels <= kFew && params.pitch == kFew && params.before == 0) {
+            if (channels <= kFew && params.pitch == kFew && params.before == 0) {
                 Element few[kFew] = {filling, filling, filling, filling};
-                for (int64_t c = 0; c < params.channels; ++c) few[c] = row_element(element[c]);
+                for (int64_t c = 0; c < channels; ++c) few[c] = row_element(element[c]);
                 __builtin_memcpy(position, few, sizeof(few));
                 continue;
             }
@@ -39,7 +42,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
             Element* to = position + params.before;
             int64_t c = 0;
 #pragma GCC unroll 4
-            for (; c + kMany <= params.channels; c += kMany) {
+            for (; c + kMany <= channels; c += kMany) {
                 const __m128i bytes = load_bytes<__m128i>(element + c);
                 Many many;
                 if constexpr (sizeof(Element) == 2) {
@@ -49,7 +52,7 @@ void make_rows(const Int8Rows& params, const char* src, Element* rows) {
                 }
                 store_bytes(to + c, (many ^ flips) - all_less);
             }
-            for (; c < params.channels; ++c) to[c] = row_element(element[c]);
+            for (; c < channels; ++c) to[c] = row_element(element[c]);
             for (; c < params.pitch - params.before; ++c) to[c] = filling;
         }
     });
