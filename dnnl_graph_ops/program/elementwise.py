@@ -519,6 +519,7 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
     operands: dict[tuple[Value | Numbers, int | None], int] = {}
     calls: list[Op] = []
     within = {value for node in nodes for value in node.inputs}
+    fake = _fake_quantizes(nodes)
     for node in nodes:
         numbers = []
         for index, value in enumerate(node.inputs):
@@ -527,12 +528,17 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
                 continue
             operand = (value, channel_axis(node) if index == 1 else None)
             numbers.append(-1 - operands.setdefault(operand, len(operands)))
+        if node.inputs[0] in fake and node.kind == "Dequantize":
+            results[node.outputs[0]] = results[node.inputs[0]]
+            continue
         if is_quantizing(node):
             scales, points = (tuple(map(float, node.attrs.get(name) or (0.0,))) for name in ("scales", "zps"))
             ops = _quantizing_ops(node.kind, scales, points)
-            if node.kind == "Quantize" and node.outputs[0] in within:
+            limits = np.iinfo(dtypes.numpy_dtype(node.outputs[0].dtype)) if node.kind == "Quantize" else None
+            if node.outputs[0] in fake and limits is not None:
+                ops = [(Op("fake_quantize", limits.min - points[0], limits.max - points[0]), scales)]
+            elif limits is not None and node.outputs[0] in within:
                 # the node's result stays in a register; the kernel rounds only what it writes
-                limits = np.iinfo(dtypes.numpy_dtype(node.outputs[0].dtype))
                 ops += [(Op("round"), ()), (Op("clamp", float(limits.min), float(limits.max)), ())]
             axis = None
             if node.attrs["qtype"] == "per_channel":
@@ -547,6 +553,24 @@ def _of_nodes(nodes: Sequence[Node]) -> tuple[list[tuple[Value | Numbers, int | 
             calls.append(OPS[node.kind](node.attrs).on(numbers))
         results[node.outputs[0]] = len(calls)
     return list(operands), calls
+
+
+def _fake_quantizes(nodes: Sequence[Node]) -> set[Value]:
+    """Returns the results of Quantize ops by tensor that only Dequantize ops of the same numbers among the nodes read.
+
+    Their floats are rounded and bounded by one op.
+    """
+    makers = {node.outputs[0]: node for node in nodes if node.kind == "Quantize" and is_quantizing(node)}
+    fake = {value for value, node in makers.items() if len(node.attrs["scales"]) == 1}
+    for node in nodes:
+        for value in fake.intersection(node.inputs):
+            names = "scales", "zps", "qtype"
+            same = node.kind == "Dequantize" and all(
+                node.attrs.get(name) == makers[value].attrs.get(name) for name in names
+            )
+            if not same or not is_quantizing(node):
+                fake.discard(value)
+    return fake - {nodes[-1].outputs[0]}
 
 
 def channel_axis(node: Node) -> int | None:

@@ -36,6 +36,7 @@ EXACT = {
     "abs": lambda x, y, a, b: np.abs(x),
     "add": lambda x, y, a, b: x + y,
     "clamp": lambda x, y, a, b: np.clip(x, a, b),
+    "fake_quantize": lambda x, y, a, b: np.clip(np.rint(x / y), a, b) * y,
     "leaky_relu": lambda x, y, a, b: np.where(x > 0, x, a * x),
     "linear": lambda x, y, a, b: a * x + b,
     "maximum": lambda x, y, a, b: np.maximum(x, y),
@@ -68,7 +69,9 @@ ROUNDED = {
     "tanh": lambda x, y, a, b: np.tanh(x),
 }
 OPS = {**EXACT, **ROUNDED}
-BINARY = {"add", "divide", "maximum", "minimum", "multiply", "prelu", "squared_difference", "subtract"}
+BINARY = {
+    "add", "divide", "fake_quantize", "maximum", "minimum", "multiply", "prelu", "squared_difference", "subtract",
+}  # fmt: skip
 # units in the last place, where arithmetic is not one operation; absolute: of sums that cancel
 ULPS = {"gelu_erf": 12, "gelu_tanh": 12, "hardsigmoid": 2, "hardswish": 4, "mish": 5, "swish": 4, "softplus": 4}
 TINY = {"gelu_erf": 1e-7, "gelu_tanh": 2e-7, "hardsigmoid": 1e-7, "hardswish": 2e-7}
