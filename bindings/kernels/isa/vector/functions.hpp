@@ -127,15 +127,23 @@ constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f, kLn2 = 0.693
 struct Powers {
     Lanes power, rest;
 
-    explicit DGO_INLINE Powers(Lanes x) {
+    explicit DGO_INLINE Powers(Lanes x) : Powers(x, rounded(x * kLog2E)) {}
+    DGO_INLINE Powers(Lanes x, Lanes nearest) : power(nearest) {
         // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2
         constexpr float kRest[] = {5.000000066e-01f, 1.666653801e-01f, 4.166626662e-02f, 8.367247109e-03f,
                                    1.394759193e-03f};
-        power = rounded(x * kLog2E);
         const Lanes r = (x - power * kLn2High) - power * kLn2Low;
         rest = r * r * polynomial(kRest, r) + r;
     }
 };
+
+// e^x for |x| < 80; any number where x is NaN
+DGO_INLINE Lanes exponential_of_small(Lanes x) {
+    constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: sums with it are whole numbers, whose last bits are an integer
+    const Lanes sum = x * kLog2E + kWhole;
+    const Powers e(x, sum - kWhole);
+    return bits<Lanes>(bits<Integers>(e.rest + 1.0f) + (bits<Integers>(sum) << 23));
+}
 
 // A NaN passes through all of these steps.
 DGO_INLINE Lanes exponential(Lanes x) {
@@ -245,10 +253,12 @@ DGO_INLINE Lanes gelu_far_below(Lanes x) {
 
 DGO_INLINE Lanes gelu_with_erf(Lanes x) {
     constexpr float kFarBelow = -4.5f;
-    const Lanes z = x * 0.707106781f, magnitude = absolute(z);
-    const Lanes left = error_left(magnitude);
-    const Lanes twice = magnitude < 1.0f ? 1.0f + error_near_zero(z) : (x < 0.0f ? left : 2.0f - left);
-    const Lanes gelu = 0.5f * x * twice;
+    // log((1 - erf(x / sqrt 2)) / 2) for x from 0 to 4.5, beyond which it goes on falling up to 6
+    constexpr float kLog[] = {-6.931471825e-01f, -7.978857160e-01f, -3.182997108e-01f, -3.636923432e-02f,
+                              4.836911336e-03f,  -1.049331695e-05f, -1.929414866e-04f, 5.415213673e-05f,
+                              -8.085235095e-06f, 6.713759149e-07f,  -2.436898150e-08f};
+    const Lanes left = exponential_of_small(polynomial(kLog, at_most(absolute(x), 6.0f)));
+    const Lanes gelu = x * (x < 0.0f ? left : 1.0f - left);
     return any_below(x, kFarBelow) ? (x < kFarBelow ? gelu_far_below(x) : gelu) : gelu;
 }
 
