@@ -1,5 +1,6 @@
 // Groups of element-wise ops on strided tensors: a part that fits into the first cache is computed op by op.
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "kernels/elementwise/axes.hpp"
@@ -22,6 +23,7 @@ constexpr int64_t kThreadElements = 1024;  // elements of a thread, at least
 constexpr int64_t kWholeElements = 64;  // whose multiples blocks of many threads have
 constexpr int64_t kFewElements = 256;  // elements of the two finest axes: with fewer all rows go together
 constexpr int64_t kLookedUp = 2048;  // elements of 8 bits from which a table of all 256 results pays
+constexpr int64_t kManyQuotients = 1 << 15;  // elements that are worth the proof of `with_rest`, once a scale
 constexpr double kBytesOfStep = 4;  // bytes whose move takes as long as a step on an element
 
 // Makes the axis of most elements the second finest where blocks would be too small.
@@ -55,6 +57,9 @@ struct ElementwiseKernel : Kernel {
     bool joined, vast = false;
     ElementwiseAffine affine;
     size_t looked_up = 0;  // the side that alone decides the result, both of 8 bits; 0: none
+    int divisor = -1;  // the operand that is the scale of a Quantize of many elements at the end of the steps; -1: none
+    mutable std::mutex mutex;
+    mutable Quotient quotient;  // of the scale of the last run
     double bytes = 0;
 
     ElementwiseKernel(const Dims& shape, const std::vector<EpilogueStepSpec>& specs, const std::vector<int>& dtypes,
@@ -82,6 +87,7 @@ struct ElementwiseKernel : Kernel {
         looked_up = find_looked_up();
         vast = dst.type == ElementType::f32 && dst.column == 1 && elements * item_size(kF32) > kVastBytes;
         affine = find_affine();
+        divisor = find_divisor();
     }
 
     // Cuts the two finest axes into blocks of so many elements at most, but at least a row's part.
@@ -143,14 +149,36 @@ struct ElementwiseKernel : Kernel {
         return sides[static_cast<size_t>(to.x) + 1].column == 1 ? to : ElementwiseAffine{};
     }
 
+    bool varies(size_t side) const {
+        bool varies = sides[side].row != 0 || sides[side].column != 0;
+        for (const StridedAxis<Dims>& axis : outer) varies = varies || axis.strides[side] != 0;
+        return varies;
+    }
+
+    int find_divisor() const {
+        constexpr size_t kStepsOfQuantize = 3;  // divide, round, add the zero point
+        if (!is_byte(sides[0].type) || looked_up != 0 || elements < kManyQuotients) return -1;
+        for (size_t i = steps.size(), last = i - std::min(i, kStepsOfQuantize); i-- > last;) {
+            if (steps[i].op != EpilogueOp::divide) continue;
+            const int number = operand_of(steps[i].right);
+            return number < 0 || varies(static_cast<size_t>(number) + 1) ? -1 : number;
+        }
+        return -1;
+    }
+
+    Quotient proven_quotient(float scale) const {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!(quotient.scale == scale)) quotient = with_rest(quotient_by(scale, 0));
+        return quotient;
+    }
+
     // Returns the side that alone decides the result, so that a table holds all results; 0: none.
     size_t find_looked_up() const {
         size_t varying = 0;
         for (size_t i = 1; i < sides.size(); ++i) {
-            bool varies = sides[i].row != 0 || sides[i].column != 0;
-            for (const StridedAxis<Dims>& axis : outer) varies = varies || axis.strides[i] != 0;
-            if (varies && varying != 0) return 0;
-            if (varies) varying = i;
+            if (!varies(i)) continue;
+            if (varying != 0) return 0;
+            varying = i;
         }
         const auto bytes_in_a_row = [&](size_t i) { return items[i] == 1 && sides[i].column == 1; };
         return elements >= kLookedUp && bytes_in_a_row(0) && bytes_in_a_row(varying) ? varying : 0;
@@ -192,6 +220,8 @@ struct ElementwiseKernel : Kernel {
         char* const dst = operands[arity - 1];
         alignas(64) uint8_t table[256];
         if (looked_up != 0) tabulate(operands, floats.in(scratch.of(0)), table);
+        const Quotient proven =
+            divisor < 0 ? Quotient{} : proven_quotient(*reinterpret_cast<const float*>(operands[divisor]));
         const bool apart = std::find(operands, operands + arity - 1, dst) == operands + arity - 1;
         parallel_parts(threads, of.tasks, [&](int64_t begin, int64_t end, int rank) {
             std::vector<ElementwiseSide> all = sides;
@@ -200,6 +230,7 @@ struct ElementwiseKernel : Kernel {
             block.joined = joined;
             block.vast = vast && apart;
             block.affine = affine.x >= 0 ? &affine : nullptr;
+            block.proven = divisor < 0 ? nullptr : &proven;
             for (int64_t task = begin; task < end; ++task) {
                 int64_t rest = task;
                 const int64_t column = take_index(rest, ceil_div(columns, of.columns)) * of.columns;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/epilogue/vtable.hpp"
+#include "kernels/quotient.hpp"
 
 namespace dgo {
 
@@ -33,6 +34,7 @@ struct ElementwiseBlock {
     bool joined;  // rows of dst follow each other in memory, and are too short to be taken one by one
     bool vast;    // dst is written past the caches
     const ElementwiseAffine* affine;  // all steps at once, or null
+    const Quotient* proven;  // of the scale of a Quantize at the end of the steps, without its zero point; null: none
     float* scratch;
 };
 

@@ -234,7 +234,6 @@ bool in_place(const ElementwiseBlock& block) {
 }
 
 constexpr int64_t kMostSteps = 64;
-constexpr int64_t kManyQuotients = 1 << 16;  // worth the proof of `with_rest`
 constexpr float kMostShift = 256;  // the largest zero point of quotients, see quotient_by
 
 // The steps of a block without the Dequantize and Quantize steps that loads and stores of integers do.
@@ -298,8 +297,9 @@ void fold_quantize(const ElementwiseBlock& block, const Operand* operands, Folde
     fetch(by->alone(), 0, 1, &scale);
     if (zero != nullptr) fetch(zero->alone(), 0, 1, &shift);
     if (!(shift >= -kMostShift && shift <= kMostShift)) return;
-    folded.quotient = quotient_by(scale, static_cast<int>(shift));
-    if (block.rows * block.columns >= kManyQuotients) folded.quotient = with_rest(folded.quotient);
+    const bool proven = block.proven != nullptr && block.proven->scale == scale;
+    folded.quotient = proven ? *block.proven : quotient_by(scale, 0);
+    folded.quotient.zero = static_cast<int>(shift);
     folded.count = count - (shifted ? 3 : 1);
     folded.result = divide.left;
 }
