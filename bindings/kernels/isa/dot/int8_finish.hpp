@@ -68,11 +68,11 @@ struct Int8Values {
         }
     }
 
-    // Writes up to kVectors of columns of rows from channel `first` on, of several rows at once, which fill the bytes that
-    // are written at once.
-    template <int kVectors, bool kSmall, Division kBy>
+    // Writes `count` columns of rows, up to kVectors, as columns_to_bytes does: of several rows at once, which fill the
+    // bytes that are written at once.
+    template <int kVectors, bool kResidual, bool kSmall, Division kBy>
     DGO_INLINE void narrow_to_bytes(ElementType type, const int32_t* row, int64_t step, const DotTarget* targets,
-                                    int64_t rows, int64_t begin, int64_t first, int64_t count) const {
+                                    int64_t rows, int64_t begin, int64_t first, int64_t count, int64_t other) const {
         constexpr int64_t kRows = kByteVectors / kVectors, kWidth = kVectors * kLanes;
         const Quotient quotient = params.quotient;
         const bool signs = type == ElementType::s8;
@@ -89,17 +89,23 @@ struct Int8Values {
                     value[r * kVectors + j] = to_floats(load_bytes<Integers>(at + j * kLanes)) * scale[j] + add[j];
                 }
             }
-            char bytes[kBytesAtOnce];
+            char bytes[kBytesAtOnce] = {};
+            const auto copy = [count](char* to, const char* from) __attribute__((always_inline)) {
+                if (count == kWidth) {
+                    __builtin_memcpy(to, from, kWidth);
+                } else {
+                    store_first(to, from, count);
+                }
+            };
+            const int64_t some = smaller(kRows, rows - i);
+            const DotTarget* target = targets + i;
+            if (kResidual) {
+                for (int64_t r = 0; r < some; ++r) copy(bytes + r * kWidth, target[r].at + begin + other);
+                add_residual<kBy>(bytes, value);
+            }
             quotients_of<kSmall, kBy>(quotient, value, v);
             store_integers<true>(v, quotient, signs, bytes);
-            for (int64_t r = 0; r < smaller(kRows, rows - i); ++r) {
-                char* to = targets[i + r].at + begin;
-                if (count == kWidth) {
-                    __builtin_memcpy(to, bytes + r * kWidth, kWidth);
-                } else {
-                    store_first(to, bytes + r * kWidth, count);
-                }
-            }
+            for (int64_t r = 0; r < some; ++r) copy(target[r].at + begin, bytes + r * kWidth);
         }
     }
 
@@ -280,38 +286,34 @@ struct Int8Finish {
         }
         bool whole = true;
         for (int64_t i = 0; i < rows; ++i) whole &= targets[i].low <= begin && targets[i].high >= end;
-        const auto columns = [&](auto vectors) __attribute__((always_inline)) {
+        const auto specialised = [&](auto run) __attribute__((always_inline)) {
             by_division(division, [&](auto by) __attribute__((always_inline)) {
                 by_flag(call.residual != nullptr, [&](auto residual) __attribute__((always_inline)) {
-                    by_flag(small_, [&](auto small) __attribute__((always_inline)) {
-                        some.columns_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows,
-                                                                            begin, first + begin, there);
-                    });
+                    by_flag(small_, [&](auto small) __attribute__((always_inline)) { run(by, residual, small); });
                 });
+            });
+        };
+        const auto columns = [&](auto vectors) __attribute__((always_inline)) {
+            specialised([&](auto by, auto residual, auto small) __attribute__((always_inline)) {
+                some.columns_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows, begin,
+                                                                    first + begin, there);
             });
             begin += vectors * kLanes;
             from += vectors * kLanes;
         };
+        const auto narrow = [&](auto vectors) __attribute__((always_inline)) {
+            const int64_t count = smaller(vectors * kLanes, end - begin);
+            specialised([&](auto by, auto residual, auto small) __attribute__((always_inline)) {
+                some.narrow_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows, begin,
+                                                                   first + begin, count, there);
+            });
+            begin += count;
+            from += count;
+        };
         while (whole && begin + kMostBytes <= end) columns(std::integral_constant<int, kMostByteVectors>{});
         while (whole && begin + kBytesAtOnce <= end) columns(std::integral_constant<int, kByteVectors>{});
-        while (whole && begin < end && call.residual == nullptr) {
-            const auto narrow = [&](auto vectors) __attribute__((always_inline)) {
-                const int64_t count = smaller(vectors * kLanes, end - begin);
-                by_division(division, [&](auto by) __attribute__((always_inline)) {
-                    by_flag(small_, [&](auto small) __attribute__((always_inline)) {
-                        some.narrow_to_bytes<vectors, small, by>(type, from, kSumsPitch, targets, rows, begin,
-                                                                 first + begin, count);
-                    });
-                });
-                begin += count;
-                from += count;
-            };
-            if (end - begin > kLanes) {
-                narrow(std::integral_constant<int, kByteVectors / 2>{});
-            } else {
-                narrow(std::integral_constant<int, 1>{});
-            }
-        }
+        while (whole && begin + kLanes < end) narrow(std::integral_constant<int, kByteVectors / 2>{});
+        while (whole && begin < end) narrow(std::integral_constant<int, 1>{});
         if (begin == end) return false;
         const char* other = call.residual;
         visit_targets(targets, rows, begin, end, 1, from, kSumsPitch,

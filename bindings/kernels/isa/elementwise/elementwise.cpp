@@ -255,6 +255,16 @@ struct Folded {
         const bool known = step.op == EpilogueOp::add || step.op == EpilogueOp::multiply;
         return count == 1 && known && result == step.to && whole(step.left) && whole(step.right);
     }
+
+    // Whether the remaining steps only requantize an operand after a PReLU.
+    bool requantizes_prelu(const ElementwiseBlock& block, const Operand* operands) const {
+        if (count != 1 || steps[0].op != EpilogueOp::prelu || result != steps[0].to) return false;
+        if (!is_whole(block.dst) || block.dst.column != 1) return false;
+        const int64_t left = steps[0].left - kEpilogueOperands, right = steps[0].right - kEpilogueOperands;
+        if (left < 0 || right < 0 || is_whole(operands[right].side)) return false;
+        const Side& x = operands[left].side;
+        return x.dequantizes() && (!block.joined || x.row == block.columns);
+    }
 };
 
 bool reads(const EpilogueStep& step, int64_t number) { return step.left == number || step.right == number; }
@@ -365,6 +375,18 @@ void run_part(const ElementwiseBlock& block, const Folded& folded, Operand* oper
     }
 }
 
+void run_prelu(const ElementwiseBlock& block, const Folded& folded, const Operand* operands, const Part& part) {
+    const EpilogueStep& step = folded.steps[0];
+    const Side& x = operands[step.left - kEpilogueOperands].side;
+    const EpilogueSource& slopes = operands[step.right - kEpilogueOperands].source;
+    for (int64_t r = 0; r < part.rows; ++r) {
+        const int64_t row = part.row + r;
+        requantize_prelu(x.dequantized(row * x.row + part.column), slopes.rows[r * slopes.row_step], slopes.lane_step,
+                         folded.quotient, block.dst.type == ElementType::s8, part.columns,
+                         block.dst.at + row * block.dst.row + part.column);
+    }
+}
+
 int64_t scratch_of(int64_t operands) { return (operands + kEpilogueRegisters) * kMostFloats; }
 
 void run(const ElementwiseBlock& block) {
@@ -395,11 +417,17 @@ void run(const ElementwiseBlock& block) {
         operands[i].settled = false;
         settle(block, operands[i], most);
     }
+    const bool prelu = folded.requantizes_prelu(block, operands);
     Part part{};
     for (part.column = 0; part.column < width; part.column += part.columns) {
         part.columns = smaller(width - part.column, most);
         for (part.row = 0; part.row < height; part.row += part.rows) {
             part.rows = smaller(smaller(height - part.row, kMostRows), larger(kMostFloats / part.pitch(), 1));
+            if (prelu) {
+                load(block, operands[folded.steps[0].right - kEpilogueOperands], part);
+                run_prelu(block, folded, operands, part);
+                continue;
+            }
             for (int64_t i = 0; i < block.operand_count; ++i) load(block, operands[i], part);
             run_part(block, folded, operands, part, block.scratch + block.operand_count * kMostFloats);
         }

@@ -76,4 +76,26 @@ void requantize(EpilogueOp op, const Dequantized& left, const Dequantized& right
     }
 }
 
+void requantize_prelu(const Dequantized& of, const float* slopes, int64_t step, const Quotient& by, bool signs,
+                      int64_t count, char* to) {
+    const auto some = [&](const char* from, const float* y, int64_t number, char* at) {
+        const auto run = [&](auto lane) __attribute__((always_inline)) {
+            store_quotients<false, false>(by, signs, number, at, [&](int64_t c) __attribute__((always_inline)) {
+                const Lanes x = lane.of(c);
+                return x > 0.0f ? x : x * load_bytes<Lanes>(y + c * step);
+            });
+        };
+        const Dequantized there{from, of.is_signed, of.zero, of.scale};
+        of.is_signed ? run(Lane8<true>(there)) : run(Lane8<false>(there));
+    };
+    const int64_t rest = count % kBytesAtOnce, whole = count - rest;
+    some(of.at, slopes, whole, to);
+    if (rest == 0) return;
+    char last[kBytesAtOnce] = {};
+    float last_slopes[kBytesAtOnce] = {};
+    __builtin_memcpy(last, of.at + whole, static_cast<size_t>(rest));
+    __builtin_memcpy(last_slopes, slopes + whole * step, static_cast<size_t>(step == 0 ? kLanes : rest) * 4);
+    some(last, last_slopes, rest, to + whole);
+}
+
 }  // namespace dgo::DGO_ISA
