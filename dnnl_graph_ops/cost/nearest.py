@@ -37,12 +37,13 @@ _LINE = 3840  # characters of a file's line
 class Rows(NamedTuple):
     """The fitted rows of one direction: layers' `features` (rows, len(SCALES)), and `weights` (rows, len(forms)).
 
-    `forms`: names of algorithms, one for each column of `weights`.
+    `forms`: names of algorithms, one for each column of `weights`. `squares`: `lengths` of the features.
     """
 
     forms: tuple[str, ...]
     features: np.ndarray
     weights: np.ndarray
+    squares: np.ndarray | None = None
 
 
 def features(problem: ConvProblem, env: Env, elsewhere: bool = False) -> list[float]:
@@ -63,14 +64,20 @@ def features(problem: ConvProblem, env: Env, elsewhere: bool = False) -> list[fl
     return [value * scale for value, scale in zip(values, SCALES.values(), strict=True)]
 
 
-def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
+def lengths(rows: np.ndarray) -> np.ndarray:
+    """Returns the squared length of each row of features."""
+    squares: np.ndarray = np.einsum("ij,ij->i", rows, rows)
+    return squares
+
+
+def near(rows: np.ndarray, place: np.ndarray, squares: np.ndarray | None = None) -> np.ndarray:
     """Returns the similarity of each row of features to a layer's features `place`: 1 for equal ones, 0 far away.
 
-    This is the Matern kernel of order 3/2.
+    This is the Matern kernel of order 3/2. `squares`: `lengths` of the rows, if they are known.
     """
-    # squares of differences without the differences, which take more memory than the caches have
-    squares = np.einsum("ij,ij->i", rows, rows) - 2 * np.einsum("ij,j->i", rows, place) + place @ place
-    distance = np.sqrt(3 * np.maximum(squares, 0))
+    # without the differences of all features, which take as much memory as the rows
+    apart = (lengths(rows) if squares is None else squares) - 2 * np.einsum("ij,j->i", rows, place) + place @ place
+    distance = np.sqrt(3 * np.maximum(apart, 0))
     weight: np.ndarray = (1 + distance) * np.exp(-distance)
     return weight
 
@@ -86,7 +93,7 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
         return {}
 
     def regressed() -> Mapping[str, float]:
-        factor = np.exp(near(rows.features, np.array(features(problem, env))) @ rows.weights)
+        factor = np.exp(near(rows.features, np.array(features(problem, env)), rows.squares) @ rows.weights)
         return dict(zip(rows.forms, factor.tolist(), strict=True))
 
     g = problem.geometry
@@ -129,7 +136,8 @@ def _rows(file: BinaryIO, direction: str) -> Rows | None:
         if name == direction:
             file.seek(before, 1)
             hundredths = np.frombuffer(a2b_base64(file.read(length)), _NUMBER).reshape(count, width)
-            return Rows(tuple(forms), hundredths[:, : len(SCALES)] / 100, hundredths[:, len(SCALES) :] / 100)
+            features, weights = hundredths[:, : len(SCALES)] / 100, hundredths[:, len(SCALES) :] / 100
+            return Rows(tuple(forms), features, weights, lengths(features))
         before += length
     return None
 

@@ -8,9 +8,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# new objects from which a pause moves them
+_MANY = 1 << 12
+# moved objects after which the collector looks at all: so many, and this share of all
+_MOST_MOVED, _SHARE = 100_000, 0.25
+
 _lock = threading.Lock()
 _pauses = 0  # of all threads
 _enabled = False  # before the first of them
+_moved = 0  # objects since the collector last looked at all
+_most_moved = _MOST_MOVED
+_frozen = False  # whether the user has called gc.freeze()
 
 
 @contextmanager
@@ -29,7 +37,30 @@ def paused() -> Iterator[None]:
             # 0 in a child that was forked meanwhile
             _pauses = max(_pauses - 1, 0)
             if not _pauses and _enabled:
+                _move()
                 gc.enable()
+        if _moved > _most_moved and gc.isenabled():
+            _collect()
+
+
+def _move() -> None:
+    """Moves new objects to the oldest generation as they are: hardly one is garbage, and each would be looked at."""
+    global _moved, _frozen
+    made = gc.get_count()[0]
+    # the count of frozen objects is 0, or takes long: it is asked for until it is not 0
+    _frozen = _frozen or (made >= _MANY and gc.get_freeze_count() > 0)
+    if made >= _MANY and not _frozen:
+        gc.freeze()
+        gc.unfreeze()
+        _moved += made
+
+
+def _collect() -> None:
+    """Looks at all objects, as Python would if it counted moved ones."""
+    global _moved, _most_moved
+    _moved = 0
+    gc.collect()
+    _most_moved = max(_MOST_MOVED, int(_SHARE * len(gc.get_objects())))
 
 
 def _after_fork() -> None:

@@ -10,6 +10,8 @@ from ...graph.files import ModelFile
 
 # bytes of raw data from which it stays in the file
 LARGE_BYTES = 1 << 14
+# files of fewer bytes are read as a whole
+_WHOLE_BYTES = 1 << 16
 # field numbers of ModelProto.graph, GraphProto.initializer, TensorProto.raw_data
 _ROUTE = (7, 5, 9)
 # wire types of fields
@@ -35,7 +37,7 @@ def without_large(file: ModelFile) -> tuple[bytes, dict[int, Stretch]]:
         ValueError: no protobuf message, or an initializer with its data more than once.
     """
     walk = _Walk(file.descriptor)
-    if file.size < LARGE_BYTES:
+    if file.size < _WHOLE_BYTES:
         return walk.read(0, file.size), {}
     return b"".join(walk.copied(0, file.size, 0)), walk.large
 
