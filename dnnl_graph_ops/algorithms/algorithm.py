@@ -57,12 +57,11 @@ def by_library(problem: ConvProblem, env: Env, head: str) -> bool:
     """
     if refused(problem, env, head):
         return False
-    # the operands with more than one spatial position, by post-op
-    spread = [[v for v in views((op,)) if v.ndim > 2 and prod(v.shape[2:]) > 1] for op in problem.epilogue]
-    kinds = [op.kind for op, some in zip(problem.epilogue, spread, strict=True) if some]
-    if not env.engine.on_host or kinds in ([], ["Add"]):
+    # operands with more than one spatial position
+    spread = [(op, v) for op in problem.epilogue for v in views((op,)) if v.ndim > 2 and prod(v.shape[2:]) > 1]
+    if not env.engine.on_host or not spread or (len(spread) == 1 and spread[0][0].kind == "Add"):
         return True
-    return all(map(is_channels_last, (problem.y, problem.x, *(view for some in spread for view in some))))
+    return all(map(is_channels_last, (problem.y, problem.x, *[view for _, view in spread])))
 
 
 def by_library_without_operands(problem: ConvProblem, env: Env, head: str) -> bool:
@@ -216,7 +215,7 @@ class Algorithm:
         finishes = self.finishes(problem, env)
         by_library = bool(self.op) and not self.converts(problem, env)
         # without calls of `answered`, which would take as long as the rest
-        key = self, env, factor, finishes, by_library
+        key = self, env.token, factor, finishes, by_library
         spent: float | None = problem.answers.get(key)
         if spent is None:
             spent = problem.answers[key] = self._spent(problem, env, factor, finishes, by_library)
@@ -233,7 +232,7 @@ class Algorithm:
 
         `finishes`: whether there are no separate steps. `by_library`: whether an op of the library does the work.
         """
-        counts = answered(problem.answers, (self, env), lambda: self.counts(problem, env))
+        counts = answered(problem.answers, (self, env.token), lambda: self.counts(problem, env))
         if not finishes:
             counts = cost.rest(counts, problem, self.plain_dtype(problem, env))
         slower = 1.0

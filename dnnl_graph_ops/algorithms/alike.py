@@ -47,7 +47,7 @@ def append(
         build()
         return
     operands, key = _described(problem)
-    key = algorithm, env, key if current() is None else frozen(key)
+    key = algorithm, env.token, key if current() is None else frozen(key)
     lowered, start = shared.get(key), len(program.steps)
     if isinstance(lowered, _First):
         lowered = shared[key] = _recorded(lowered)

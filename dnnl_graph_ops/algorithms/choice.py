@@ -63,14 +63,15 @@ def ranked(problem: ConvProblem, env: Env) -> Ranked:
     key = layer, _finish(problem, lies), env, table.ALGORITHMS, env.by_reference
     if not env.varies:
         views = (problem.y, problem.x, *post.views(problem.epilogue))
-        layouts = tuple((view.shape, view.strides, view.offset) for view in views)
+        layouts = tuple([(view.shape, view.strides, view.offset) for view in views])
+        sizes = problem.geometry.fields
 
         def rank() -> Ranked:
             # layers that differ in what follows the sums are counted once
-            problem.floats.shares(answered(env.answers, (layer, problem.geometry, layouts[:2]), dict))
+            problem.floats.shares(answered(env.answers, (layer, sizes, layouts[:2]), dict))
             return _of_fixed_sizes(problem, env)
 
-        return list(_kept((key, problem.geometry, layouts), rank))
+        return list(_kept((key, sizes, layouts), rank))
     ranking = _ranking(problem, env, key, layer, *_stand_in(problem))
     # an algorithm that applies to the sizes of the grid may not apply to the problem's own
     if env.algorithm == "direct":
@@ -265,7 +266,7 @@ def _finish(problem: ConvProblem, lies: Lies) -> Hashable:
     """Returns a cache key of the bias and the post-ops."""
     bias, spatial = problem.bias, problem.result.shape
     operands = (tuple(o if isinstance(o, int) else lies(o, spatial) for o in op.operands) for op in problem.epilogue)
-    kinds = ((op.kind, repr(sorted(op.attrs.items()))) for op in problem.epilogue)
+    kinds = [(op.kind, repr(op.attrs)) for op in problem.epilogue]
     return bias is not None and bias.dtype, *zip(kinds, operands, strict=True)
 
 

@@ -193,7 +193,7 @@ _COLUMN = 25  # bytes of traffic that take as long as adding a value of a GEMM's
 def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
     """Counts the work of the library's op, with its slow reorders of activations that are not channels last."""
     # several algorithms run such an op
-    counts = answered(problem.answers, (literal, env), lambda: _literal(problem, env))
+    counts = answered(problem.answers, (literal, env.token), lambda: _literal(problem, env))
     if has_depthwise_kernel(problem):
         products, values = factors.depthwise[problem.direction]
         return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
-from ..cost.model import Counts, Far, of_kernel, untouched, waits
+from ..cost.model import Counts, Far, detours, packing, untouched, waits
 from ..ir.env import Env
 from ..once import answered
 from ..program import epilogue as post
@@ -337,7 +337,7 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
         _first(problem, tile), problem.direction, dtypes.CODES[problem.y.dtype],
         dtypes.CODES[problem.x.dtype], env.threads, env.vectors,
     )  # fmt: skip
-    products, values, runs, weights, variable, moved, _ = of_kernel(problem, env, work)
+    products, values, weights, moved = work.products, work.values, work.weights, float(detours(problem, env))
     if max(tile) == 1:
         products = products * _of_groups(problem, env) + _begun(problem, env)
     elif problem.geometry.rank == 1 and problem.direction == WGRAD:
@@ -347,9 +347,9 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     return Counts(
         products=count * products,
         values=count * values,
-        runs=count * runs,
+        runs=count * work.runs,
         weights=weights + weights * _AGAIN * (count - 1),
-        variable=variable,
+        variable=packing(problem, weights),
         bytes=moved + waits(problem, env, _FAR),
         calls=float(count),
     )

@@ -235,7 +235,7 @@ def _dgrad_fuses(problem: ConvProblem, env: Env) -> bool:
 def work(problem: ConvProblem, env: Env, far: Far = _FAR) -> Counts:
     """Counts the work of one GEMM with the columns of x, and of im2col before or col2im after it."""
     # the library's GEMM and the builtin one differ in `far` alone
-    counts = answered(problem.answers, (work, env), lambda: _near_work(problem, env))
+    counts = answered(problem.answers, (work, env.token), lambda: _near_work(problem, env))
     return counts._replace(bytes=counts.bytes + waits(problem, env, far))
 
 

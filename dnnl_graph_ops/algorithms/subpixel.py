@@ -327,16 +327,13 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     axes = folding.axes(problem)
     folds = prod(axis[0].fold for axis in axes)
     taps = prod(sum(cell.fold * cell.count * cell.length for cell in axis) for axis in axes)
-    windows = prod(
-        sum(window[2] for cell in axis if (window := cell.window(size)))
-        for axis, size in zip(axes, problem.y.shape[2:], strict=True)
-    )
     # blocks that a tap reaches; phases without one are filled by dgrad, and left out by wgrad
     reached = [
-        [cell for cell in axis if cell.window(size) is not None]
+        [(cell, window) for cell in axis if (window := cell.window(size)) is not None]
         for axis, size in zip(axes, problem.y.shape[2:], strict=True)
     ]
-    written = prod(sum(cell.fold * cell.count for cell in axis) for axis in reached)
+    windows = prod(sum(window[2] for _, window in axis) for axis in reached)
+    written = prod(sum(cell.fold * cell.count for cell, _ in axis) for axis in reached)
     met, boxes = written / max(prod(problem.geometry.x), 1), prod(map(len, reached))
     filled = prod(map(len, axes)) - boxes if problem.direction == DGRAD else 0
     weights = prod(sum(cell.fold * cell.length for cell in axis) for axis in axes) * y_channels * x_channels

@@ -194,10 +194,10 @@ def _applying(problem: ConvProblem, env: Env, on_integers: bool = False) -> list
     if problem.quantization is not None:
         return [a for a in asked if a.takes(problem, env)]
     # `takes` in a fraction of the time, once for layers that differ in the bias and in post-ops alone
-    of, applying = problem.answers.get((_applying, env), (None, []))
+    of, applying = problem.answers.get((_applying, env.token), (None, []))
     if of is not asked:
         applying = [a for a in asked if a.applies(problem, env)]
-        problem.answers[_applying, env] = asked, applying
+        problem.answers[_applying, env.token] = asked, applying
     return applying
 
 

@@ -39,8 +39,11 @@ def views(epilogue: Epilogue) -> list[View]:
 
 def refusals(epilogue: Epilogue, env: Env, head: str, dtype: str) -> dict[str, str]:
     """Returns the names of post-ops that the library must not compute in a dtype after its op `head`, and why."""
-    reasons = {op.name or op.kind: post_op_errors.refusal(op.kind, op.attrs, head, dtype, env) for op in epilogue}
-    return {name: reason for name, reason in reasons.items() if reason}
+    return {
+        op.name or op.kind: reason
+        for op in epilogue
+        if (reason := post_op_errors.refusal(op.kind, op.attrs, head, dtype, env))
+    }
 
 
 def map_views(epilogue: Epilogue, function: Callable[[View], View]) -> Epilogue:

@@ -18,7 +18,7 @@ _pauses = 0  # of all threads
 _enabled = False  # before the first of them
 _moved = 0  # objects since the collector last looked at all
 _most_moved = _MOST_MOVED
-_frozen = False  # whether the user has called gc.freeze()
+_frozen = False  # whether objects were frozen when they were last counted
 
 
 @contextmanager
@@ -43,13 +43,18 @@ def paused() -> Iterator[None]:
             _collect()
 
 
+def is_frozen() -> bool:
+    """Whether objects were frozen, which must stay so; to count them takes milliseconds, and is done once."""
+    global _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0
+    return _frozen
+
+
 def _move() -> None:
     """Moves new objects to the oldest generation as they are: hardly one is garbage, and each would be looked at."""
-    global _moved, _frozen
+    global _moved
     made = gc.get_count()[0]
-    # the count of frozen objects is 0, or takes long: it is asked for until it is not 0
-    _frozen = _frozen or (made >= _MANY and gc.get_freeze_count() > 0)
-    if made >= _MANY and not _frozen:
+    if made >= _MANY and not is_frozen():
         gc.freeze()
         gc.unfreeze()
         _moved += made
