@@ -18,7 +18,6 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import Error, UnsupportedError
-from ..runtime import garbage
 from . import contention, data, memory, peaks, timing
 from .peers.task import Loaded, Prepared, Task, task_of
 
@@ -43,8 +42,6 @@ class Worker:
         # what was imported stays: later collections need not look at it
         gc.collect()
         gc.freeze()
-        # no timed compile counts them
-        garbage.is_frozen()
         return {"versions": self._module.versions()}
 
     def prepare(self, task: dict[str, Any]) -> dict[str, Any]:

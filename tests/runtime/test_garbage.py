@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -53,60 +51,3 @@ def test_compiles_collect_nothing_unless_they_measure(
     graph.compile(ops.relu(graph.input("x", (2, 3))), **options)
     assert seen == [not rests]
     assert gc.isenabled()
-
-
-@pytest.fixture
-def nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undoes that the test run froze what it had imported."""
-    monkeypatch.setattr(garbage, "_frozen", False)
-    monkeypatch.setattr(garbage, "_moved", 0)
-    gc.unfreeze()
-    gc.collect()
-    yield
-    gc.freeze()
-
-
-def _cycles(count: int) -> list[weakref.ref[Any]]:
-    """Returns references to garbage: objects that refer to themselves."""
-
-    class Node:
-        itself: Node
-
-    nodes = [Node() for _ in range(count)]
-    for node in nodes:
-        node.itself = node
-    return list(map(weakref.ref, nodes))
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_many_new_objects_are_not_looked_at_after_a_pause() -> None:
-    collections = []
-    gc.callbacks.append(lambda phase, info: collections.append(info["generation"]))
-    try:
-        with garbage.paused():
-            dropped = _cycles(2 * garbage._MANY)
-        more = [[] for _ in range(100)]
-    finally:
-        gc.callbacks.pop()
-    assert not collections
-    assert len(more) < len([one for one in dropped if one() is not None])
-    gc.collect()
-    assert all(one() is None for one in dropped)
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_moved_garbage_is_collected_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "_most_moved", 4 * garbage._MANY)
-    dropped = []
-    for _ in range(5):
-        with garbage.paused():
-            dropped += _cycles(garbage._MANY)
-    assert dropped[0]() is None
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_what_the_user_has_frozen_stays_so() -> None:
-    gc.freeze()
-    with garbage.paused():
-        _cycles(2 * garbage._MANY)
-    assert gc.get_freeze_count() > 0
