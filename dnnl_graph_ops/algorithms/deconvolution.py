@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from operator import le
+from operator import le, lt
 from typing import Any, NamedTuple
 
 from .. import dtypes
@@ -183,7 +183,9 @@ _STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups a
 _SAME_SETS, _SHARED = 1024, 8.0
 _SPREAD = 1.7  # cost factor of fprop whose rows the library reads tap by tap
 _FEW_IN_TILES = 3.0  # cost factor of fprop of three axes in bf16 tiles that sums at most half a vector of channels
-_UNDIVIDED = 3.0  # cost factor of dgrad in tiles of layers whose strides do not divide x
+# cost factors of dgrad of layers whose strides do not divide x: in tiles, and in f32; bytes of traffic of a byte of its
+# operands that are copied to blocks of channels
+_UNDIVIDED, _BLOCKED, _TO_BLOCKS = 3.0, 1.8, 1.5
 # bytes of traffic that a copied byte of x counts as: of positions, in whole lines, and of rows without their last ones
 _COPIED, _LINE, _CROPPED = 5.0, 64, 2.0
 _UNTOUCHED = 2  # bytes of traffic that a byte of dgrad's result counts as which no tap meets
@@ -228,6 +230,7 @@ def _literal(problem: ConvProblem, env: Env) -> Counts:
         + _gaps(problem)
         + _columns(problem)
         + _in_lines(problem, env)
+        + (_TO_BLOCKS * (nbytes(problem.y) + nbytes(problem.x)) if _is_blocked(problem, env) else 0.0)
         + (_UNTOUCHED * untouched(problem) if problem.direction == DGRAD else 0.0),
         calls=1 + 2 * surplus,
     )
@@ -289,10 +292,22 @@ def _of_narrow_groups(problem: ConvProblem, env: Env, factors: CostFactors) -> f
 
 def _of_parts_of_strides(problem: ConvProblem, env: Env) -> float:
     """Returns the cost factor of dgrad in tiles if strides do not divide x: an older kernel of the library runs."""
-    if problem.direction != DGRAD or not env.has_tiles or env.compute_dtype(problem.dtype) not in cpu.HALVES:
-        return 1.0
+    if _is_undivided(problem) and env.has_tiles and env.compute_dtype(problem.dtype) in cpu.HALVES:
+        return _UNDIVIDED
+    return _BLOCKED if _is_blocked(problem, env) else 1.0
+
+
+def _is_undivided(problem: ConvProblem) -> bool:
     g = problem.geometry
-    return _UNDIVIDED if any(n % s for n, s in zip(g.x, g.strides, strict=True)) else 1.0
+    return problem.direction == DGRAD and any(n % s for n, s in zip(g.x, g.strides, strict=True))
+
+
+def _is_blocked(problem: ConvProblem, env: Env) -> bool:
+    """Whether dgrad in f32 runs by an older kernel of the library, on copies of y and x in blocks of channels."""
+    g = problem.geometry
+    sparse = max(g.strides) > 2 or any(map(lt, g.kernel, g.strides))
+    wide = env.lanes > 8 and env.compute_dtype(problem.dtype) == "f32"
+    return wide and sparse and g.groups == 1 and _is_undivided(problem)
 
 
 def _of_gradient(problem: ConvProblem, env: Env) -> float:
@@ -326,18 +341,25 @@ def _met(problem: ConvProblem) -> float:
     """Returns the share of products that the library computes, which is less than 1 for some dilated layers.
 
     The library skips taps in the padding on all axes but the last, and on the last axis if no other has several taps.
-    Without dilation few taps are skipped, and the share counts as 1.
+    Without dilation few taps are skipped, and the share counts as 1, unless x is smaller than y, as that of a flipped
+    layer is that had no padding.
     """
     g = problem.geometry
-    if max(g.dilations) == 1:
-        return 1.0
-    axes = zip(g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True)
-    alone = prod(g.kernel) == g.kernel[-1]
-    return prod(_met_on_axis(*axis) for axis in (list(axes) if alone else list(axes)[:-1]))
+    axes = list(zip(g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True))
+    smaller = problem.direction == FPROP and max(g.strides) == 1
+    counted: list[Any] = []
+    if max(g.dilations) > 1:
+        alone = prod(g.kernel) == g.kernel[-1]
+        counted = axes if alone else axes[:-1]
+    others = axes[len(counted) :]
+    return prod(met_on_axis(*axis) for axis in counted) * prod(
+        min(x / y, 1.0) for y, x, *_ in others if smaller and y > 0
+    )
 
 
 @cached(256)
-def _met_on_axis(y: int, x: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
+def met_on_axis(y: int, x: int, kernel: int, stride: int, pad: int, dilation: int) -> float:
+    """Returns the share of an axis's pairs of a tap and a position of y that meet x; 1 for very many taps."""
     if kernel > _MOST_COUNTED or y == 0:
         return 1.0
     shifts = range(-pad, -pad + dilation * kernel, dilation)

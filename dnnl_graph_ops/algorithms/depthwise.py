@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
-from ..cost.model import Counts, detours, packing
+from ..cost.model import Counts, detours, packing, padded
 from ..ir.env import Env
 from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
@@ -19,6 +20,7 @@ from ..program.program import Program, View
 from ..runtime import cpu
 from ..symbolic import kernels
 from .algorithm import NOTHING, Algorithm, always, expressed, without_post_ops
+from .deconvolution import met_on_axis
 from .views import FROM_CHANNELS_LAST, MULTIPLY, as_channels_last, layer_sizes, result_view
 
 # largest stride: kernels keep a list of taps for each phase of x, of which many take more memory than a plane of x
@@ -29,10 +31,11 @@ _PERMUTED = 1.3  # cost factor of groups narrower than a vector
 # cost factors of wgrad by width, against the direct algorithm's products: tiles of narrow groups have few sums
 _GRADIENT, _NARROW_GRADIENTS = 2.5, {2: 6.0, 4: 3.0}
 _HALVES = 2.2  # cost factor of fprop in bf16 and f16 where constants are those of a CPU with tiles
-# with vectors of 16 and no tiles: cost factors of groups where strides leave each source to few results, and results
-# of a row, of each phase, that fill a register tile; of fewer, each costs up to _SHORTEST times as much
+# with vectors of 16: results of a row, of each phase, that fill a register tile of groups of a vector; of fewer, each
+# costs up to _SHORTEST times as much; and by width what a result costs more that lacks a tap of a row. _STRIDED: where
+# strides leave each source to few results, without tiles
 _STRIDED = {FPROP: 2.0, DGRAD: 1.4}
-_ROW, _SHORTEST = 10, 3.0
+_ROW, _SHORTEST, _AT_EDGES = 10, 3.0, {4: 1.2, 8: 0.3}
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -145,28 +148,53 @@ def _build_groups(program: Program, problem: ConvProblem, env: Env) -> None:
 
 
 def _groups_work(problem: ConvProblem, env: Env) -> Counts:
-    """Counts as many multiplications as the definition has, and more for groups that do not fill a vector."""
-    width = problem.geometry.y_channels // problem.geometry.groups
+    """Counts multiplications with rows of sources that exist, and more for groups that do not fill a vector."""
+    g = problem.geometry
+    width = g.y_channels // g.groups
     # groups narrower than a vector leave lanes unused, and their sources must be permuted
     waste = _PERMUTED * env.lanes / (env.lanes // width * width) if width < env.lanes else 1.0
+    products = float(problem.macs)
     if problem.direction == WGRAD:
         waste = _NARROW_GRADIENTS.get(width, _GRADIENT)
-    elif env.has_tiles:
+    elif env.lanes > 8:
+        waste *= _of_rows(problem, env, width)
+        products *= _share_of_rows(problem)
+    if problem.direction != WGRAD and env.has_tiles:
         halves = problem.direction == FPROP and env.compute_dtype(problem.dtype) in cpu.HALVES
         waste *= _HALVES if halves else 1.0
-    elif env.lanes > 8:
-        g = problem.geometry
-        row = g.y[-1] if problem.direction == FPROP else -(-g.x[-1] // g.strides[-1])
-        waste *= min(max(_ROW / max(row, 1), 1.0), _SHORTEST)
-        waste *= _STRIDED[problem.direction] if max(g.strides) > 1 else 1.0
     return Counts(
-        products=problem.macs * waste,
+        products=products * waste,
         values=problem.y.size + problem.x.size,
         runs=0,
         weights=problem.w.size,
         variable=packing(problem, problem.w.size),
         bytes=detours(problem, env),
     )
+
+
+def _share_of_rows(problem: ConvProblem) -> float:
+    """Returns the share of multiplications with rows that exist: of dgrad, whose results are x, maybe more than 1."""
+    g = problem.geometry
+    axes = list(zip(g.y, g.x, g.kernel, g.strides, g.pads_begin, g.dilations, strict=True))
+    share = prod(met_on_axis(*axis) for axis in axes[:-1])
+    return share * g.x[-1] / (g.strides[-1] * g.y[-1]) if problem.direction == DGRAD and g.y[-1] else share
+
+
+def _of_rows(problem: ConvProblem, env: Env, width: int) -> float:
+    """Returns the cost factor of rows of results that fill no register tile, with vectors of 16."""
+    g = problem.geometry
+    row = max(g.y[-1] if problem.direction == FPROP else -(-g.x[-1] // g.strides[-1]), 1)
+    factor = padded(g.y_channels, env.lanes) / g.y_channels
+    if width >= env.lanes:
+        factor *= min(max(_ROW / row, 1.0), _SHORTEST)
+    elif width in _AT_EDGES:
+        # results that lack a tap are computed one by one
+        reach = g.pads_begin[-1]
+        if problem.direction == DGRAD:
+            reach = g.dilations[-1] * (g.kernel[-1] - 1) - reach
+        factor *= 1 + _AT_EDGES[width] * min(max(2 * reach, 0) / (g.strides[-1] * row), 1.0)
+    strided = max(g.strides) > 1 and not env.has_tiles
+    return factor * (_STRIDED[problem.direction] if strided else 1.0)
 
 
 # kernels write the dtype that they read, so they convert without post-ops only: post-ops need results not yet rounded

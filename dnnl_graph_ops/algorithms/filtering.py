@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
-from ..cost.model import Counts, Far, detours, packing, untouched, waits
+from ..cost.model import Counts, Far, channels, detours, packing, untouched, waits
 from ..ir.env import Env
 from ..once import answered
 from ..program import epilogue as post
@@ -52,6 +52,7 @@ _AGAIN = 0.25  # cost factor of weights that parts of a layer after the first re
 _ON_ONE_AXIS = 0.7  # cost factor of transforms in wgrad of 1-D layers
 _FAR = Far(0.4, 0.1)
 _NARROW_GROUPS = 2.0  # cost factor of narrow groups in the direct algorithm: many short sums, half of a panel unused
+_PADDED_STRIDES = 1.5  # cost factor of the direct wgrad of padded layers with strides beyond 2
 _BEGUN = 200  # cost, in products, of starting a tap of a group at a position, in the direct algorithm with vectors of 8
 
 
@@ -339,9 +340,12 @@ def work(problem: ConvProblem, env: Env, tile: tuple[int, ...]) -> Counts:
     )  # fmt: skip
     products, values, weights, moved = work.products, work.values, work.weights, float(detours(problem, env))
     if max(tile) == 1:
-        products = products * _of_groups(problem, env) + _begun(problem, env)
-    elif problem.geometry.rank == 1 and problem.direction == WGRAD:
-        values *= _ON_ONE_AXIS
+        products = products * _of_groups(problem, env) * _of_padded_strides(problem) + _begun(problem, env)
+    else:
+        # vectors of few channels are transformed as whole ones
+        values *= sum(max(n, env.lanes) for n in channels(problem)) / max(sum(channels(problem)), 1)
+        if problem.geometry.rank == 1 and problem.direction == WGRAD:
+            values *= _ON_ONE_AXIS
     if problem.direction == DGRAD:
         moved += untouched(problem)
     return Counts(
@@ -360,6 +364,13 @@ def _of_groups(problem: ConvProblem, env: Env) -> float:
     g = problem.geometry
     wide = env.lanes > 8 and problem.direction != WGRAD
     return _NARROW_GROUPS if wide and g.groups > 1 and max(g.y_channels, g.x_channels) <= g.groups * env.lanes else 1.0
+
+
+def _of_padded_strides(problem: ConvProblem) -> float:
+    """Returns the cost factor of wgrad with strides beyond 2 and padding, whose overlapping rows are short sums."""
+    g = problem.geometry
+    axes = zip(g.kernel, g.strides, g.pads_begin, strict=True)
+    return _PADDED_STRIDES if problem.direction == WGRAD and any(k > s > 2 and pad for k, s, pad in axes) else 1.0
 
 
 def _begun(problem: ConvProblem, env: Env) -> float:

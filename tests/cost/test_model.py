@@ -261,6 +261,14 @@ SLOW = [
     (Problem("unpadded", 1, 24, 320, (38, 38), (3, 3)), WGRAD, "f32", "phases"),
     # each row adds to all weights
     (Problem("patches", 1, 768, 1, (3,) * 3, (16,) * 3, (16,) * 3), WGRAD, "bf16", "builtin few-channel"),
+    # every result meets all rows of sources, though few of a tile of results are within a row
+    (Problem("rows of groups", 2, 160, 160, (4, 4), (7, 7), (1, 1), groups=10), DGRAD, "f32", "builtin grouped"),
+    # an older kernel runs, on copies in blocks of channels
+    (Problem("undivided", 2, 160, 32, (28, 28), (4, 4), (3, 3)), DGRAD, "f32", "deconvolution"),
+    # sums over short rows, with padding between them
+    (Problem("short rows", 4, 16, 384, (5, 5), (7, 7), (4, 4), (3, 3), (3, 3)), WGRAD, "f32", "builtin direct"),
+    # few channels are transformed as whole vectors
+    (Problem("few channels", 4, 8, 6, (16,) * 3, (5,) * 3, (2,) * 3, (2,) * 3, (1,) * 3), WGRAD, "f32", "Winograd 2"),
     # most of a tile is unused
     (Problem("many taps", 1, 96, 4, (5,) * 3, (8,) * 3, (1,) * 3), FPROP, "bf16", "convolution"),
 ]
