@@ -69,7 +69,9 @@ def net_to_svg(net: Any, path: Any = None) -> str:
     from .picture import of_net
     from .svg import svg
 
-    suffix = PurePath(path).suffix if isinstance(path, str | PathLike) else ""
+    if not isinstance(path, str | PathLike | None):
+        raise TypeError(f"Net.to_svg: 'path' must be a path or None, got {type(path).__name__}")
+    suffix = PurePath(path).suffix if path is not None else ""
     if suffix.lower() not in ("", ".svg"):
         raise InvalidArgumentError(f"Net.to_svg: {str(path)!r} is written as SVG; give a name that ends in .svg")
     text = svg(of_net(net))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class AlgorithmInfo:
         Not counted: weights that are packed when the net is compiled, and memory that oneDNN allocates.
         """
         return self._workspace()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        workspace = partial(int, self.workspace)
+        return AlgorithmInfo, (self.name, self.seconds, self.measured, self.error, self.deterministic, workspace)
 
 
 # the name of an algorithm, or a predicate

@@ -32,7 +32,10 @@ def as_samples(net: Net, samples: Any, where: str) -> list[Sample]:
     if single:
         raise InvalidArgumentError(f"{where}: 'samples' is a list of samples, got {single}; pass [sample] for one")
     if isinstance(samples, str | bytes) or not isinstance(samples, Iterable):
-        raise TypeError(f"{where}: 'samples' must be a list of samples, got {type(samples).__name__}")
+        raise TypeError(
+            f"{where}: 'samples' must be a list of inputs, got {type(samples).__name__}; pass [x] for one array x, "
+            f"or a tuple of arrays or {{input name: array}} in its place"
+        )
     unread = {value.name for value in net.graph.inputs} - {*net.input_names}
     named: list[Sample] = []
     for number, given in enumerate(samples):
@@ -40,7 +43,7 @@ def as_samples(net: Net, samples: Any, where: str) -> list[Sample]:
         named.append({name: array for name, array in _by_name(net, given, label).items() if name not in unread})
         net._check(named[-1], label)
     if not named:
-        raise InvalidArgumentError(f"{where}: needs at least one sample")
+        raise InvalidArgumentError(f"{where}: needs at least one sample; pass a list of inputs, [x] for one array x")
     return named
 
 

@@ -49,7 +49,7 @@ def _exported(torch: Any, module: Any, samples: Sequence[Any]) -> Any:
     if module.training:
         raise InvalidArgumentError("calibrate: the module is in training mode; call model.eval() first")
     if not samples:
-        raise InvalidArgumentError("calibrate: needs at least one sample")
+        raise InvalidArgumentError("calibrate: needs at least one sample; pass a list of inputs, [x] for one array x")
     first = samples[0]
     names = dict(first) if isinstance(first, dict) else {}
     arrays = () if names else first if isinstance(first, tuple) else (first,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,14 @@ def test_every_listed_algorithm_is_right_by_its_name(kind: str, layer: str, seed
         assert info.workspace == selected.explain().scratch_bytes, info.name
         check(selected, given, want)
         assert [other.name for other in selected.algorithms("op")] == [other.name for other in infos]
+
+
+def test_an_algorithm_is_copied_and_pickled_with_its_workspace() -> None:
+    compiled, *_ = case_of("Convolution", next(iter(LAYERS)), np.random.default_rng(0))
+    for info in compiled().algorithms("op"):
+        for other in (copy.copy(info), copy.deepcopy(info), pickle.loads(pickle.dumps(info))):
+            assert other == info
+            assert other.workspace == info.workspace
 
 
 def product(**options: Any) -> tuple[dgo.Net, Array, Array]:

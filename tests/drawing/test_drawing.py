@@ -132,3 +132,5 @@ def test_only_svg_is_written(name, tmp_path):
         net.to_svg(tmp_path / name)
     assert not list(tmp_path.iterdir())
     net.to_svg(str(tmp_path / "net.SVG"))
+    with pytest.raises(TypeError, match=r"Net.to_svg: 'path' must be a path or None, got int"):
+        net.to_svg(1)
