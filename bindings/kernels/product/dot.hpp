@@ -88,9 +88,9 @@ struct Dot {
     // to[i][j] = start[i][j] + the sum of all terms, for 16 or 32 columns and up to 32 rows, or a few more: whole tiles.
     void (*product)(const DotTerm* terms, int64_t count, const DotPanel& panel, const DotSums& sums, int64_t rows,
                     int64_t columns);
-    // Activates and rounds elements [begin, end) of rows of sums, `step` apart, to bf16, 32 at a time; returns whether
-    // elements are left. Null: the set has no such function.
-    bool (*round)(const FusedActivation& activation, const float* from, int64_t step, const DotTarget* targets,
+    // Activates and rounds elements [begin, end) of rows of sums, `step` apart, to bf16. Reads up to 31 floats beyond a
+    // row's end. Null: the set has no such function.
+    void (*round)(const FusedActivation& activation, const float* from, int64_t step, const DotTarget* targets,
                   int64_t rows, int64_t begin, int64_t end);
     const DotWindows* windows;  // null: not for 8 bits
     const DotDepthwise* depthwise;  // of vectors of bytes; else null

@@ -43,27 +43,24 @@ struct Bf16Finish {
 
     void scale(float*, int64_t, int64_t) const {}
 
-    // Activates and rounds elements [begin, end) of rows to bf16 if the set can, 32 at a time; returns whether elements are
-    // left.
+    bool rounds_panels(ElementType type) const { return type == ElementType::bf16 && dot.round != nullptr; }
+    void round_panel(const float* from, const DotTarget* targets, int64_t rows, int64_t begin, int64_t end) const {
+        dot.round(activation, from, kDotColumns, targets, rows, begin, end);
+    }
+
+    // Activates and rounds elements [begin, end) of rows to bf16 if the set can; returns whether rows are left.
     bool round_rows(ElementType type, const float* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {
-        return type != ElementType::bf16 || dot.round == nullptr || end - begin < 32 ||
-               dot.round(activation, from, kSumsPitch, targets, rows, begin, end);
+        if (!rounds_panels(type)) return true;
+        dot.round(activation, from, kSumsPitch, targets, rows, begin, end);
+        return false;
     }
 
     DGO_INLINE void round(ElementType type, const float* from, int64_t count, char* to) const {
-        const int64_t whole = type == ElementType::bf16 && dot.round != nullptr ? count / 32 * 32 : 0;
-        if (whole < count) narrow(type, from + whole, count - whole, to + whole * 2);
+        narrow(type, from, count, to);
     }
 
-    DGO_INLINE void scale_and_round(ElementType type, float* row, char* to, int64_t, int64_t count) const {
-        if (activates()) {
-            activate_with<kLanes>(activation, [&](auto activated) __attribute__((always_inline)) {
-                for (int64_t c = count / 32 * 32; c < count; c += kLanes) {
-                    store_some(row + c, activated(load_some(row + c, count - c)), count - c);
-                }
-            });
-        }
+    DGO_INLINE void scale_and_round(ElementType type, const float* row, char* to, int64_t, int64_t count) const {
         round(type, row, count, to);
     }
 };

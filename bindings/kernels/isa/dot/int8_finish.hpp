@@ -274,6 +274,10 @@ struct Int8Finish {
         if (!values.params.sums) values.scale(row, group * run + low, count, reinterpret_cast<float*>(row));
     }
 
+    // Scales of chunks are read in longer rows than a panel's.
+    static bool rounds_panels(ElementType) { return false; }
+    void round_panel(const int32_t*, const DotTarget*, int64_t, int64_t, int64_t) const {}
+
     // Writes results of 8 bits of rows that no post-op changes; returns whether rows are left.
     bool round_rows(ElementType type, int32_t* from, const DotTarget* targets, int64_t rows, int64_t begin,
                     int64_t end) const {

@@ -14,6 +14,10 @@ namespace {
 // kChunk, kPartBytes: columns, and the most bytes of a panel, in one pass. The rows of a block stay in the first cache
 // level; the weights, and the rows and sums of a task, in the second, which has 2 MB on CPUs with tiles.
 constexpr int64_t kChunk = 256, kPartBytes = 32 * 1024, kPartBytesOfTiles = 96 * 1024;
+// The most bytes of a panel whose sums are rounded while the next panel's are multiplied: they stay in the first cache level
+// beside the weights, which a chunk of sums does not. Larger panels take longer than a chunk's rounding. Not more than
+// kPartBytes, so that such a panel is one part.
+constexpr int64_t kRoundedPanelBytes = 24 * 1024;
 // Weights of so many bytes are not in the second cache level when the first rows of a net's layer read them.
 constexpr int64_t kFarBytes = 96 * 1024;
 // Cache lines of the next layer's weights that a product fetches with a unit, and the most bytes.
@@ -54,6 +58,7 @@ public:
         columns_start_ = carver.take<Sum>(kChunk);
         // finishing a row may read a panel beyond its end
         result_ = carver.take<Sum>((parts() > 1 ? params.block : 2 * tile_rows_) * kSumsPitch + kDotColumns);
+        panel_sums_ = carver.take<Sum>(2 * kDotBlockRows * kDotColumns + kDotColumns);
         rows_ = carver.take<DotRows>((groups + 1) * runs);
         read_ = carver.take<int32_t>(params.block);
         copied_offsets_ = carver.take<int64_t>(groups * runs);
@@ -350,6 +355,8 @@ private:
         const bool far = first == 0 && ceil_div(end - begin, kDotColumns) * bytes >= kFarBytes;
         // without zeros all panels have the same spans
         const bool alike = params_.zero == nullptr;
+        const bool by_panels = bytes <= kRoundedPanelBytes && finish_.rounds_panels(image.type) && !has_epilogue_ &&
+                               (image.run % kDotColumns == 0 || end <= image.run);
         if constexpr (Finish::kIntegers) {
             if (alike && finish_.corrects()) find_read(nullptr, 0, count);
         }
@@ -370,7 +377,18 @@ private:
                     const DotRows* rows = rows_ + t / tile_rows_ * runs;
                     const int64_t rows_end = smaller(t + 2 * tile_rows_, count);
                     Sum* result = result_ + (part_count > 1 ? t * kSumsPitch : 0);
-                    int64_t terms = 0;
+                    int64_t terms = 0, written = column, n = column % image.run;
+                    const DotTarget* targets = targets_;
+                    const auto panel_sums = [&](int64_t c) {
+                        return panel_sums_ + c / kDotColumns % 2 * kDotBlockRows * kDotColumns;
+                    };
+                    const auto write_panel = [&]() __attribute__((always_inline)) {
+                        const int64_t until = n + smaller(kDotColumns, stop - written);
+                        finish_.round_panel(panel_sums(written), targets + t, rows_end - t, n, until);
+                        written += kDotColumns;
+                        n = until;
+                        if (n == image.run) n = 0, targets += params_.block;
+                    };
                     for (int64_t c = column; c < stop; c += kDotColumns) {
                         const int64_t panel = alike ? 0 : (c - column) / kDotColumns;
                         if (c == column || !alike) {
@@ -379,13 +397,17 @@ private:
                                                part_count > 1 ? part : -1);
                         }
                         if (part > 0 && terms == 0) continue;
-                        Sum* to = result + c - column;
+                        Sum* to = by_panels ? panel_sums(c) : result + c - column;
                         const Sum* start = part == 0 ? columns_start_ + c - column : to;
+                        const int64_t pitch = by_panels ? kDotColumns : kSumsPitch;
                         dot_.product(terms_, terms, panel_at(packed + c / kDotColumns * bytes, terms, far && t == 0),
-                                     {start, part == 0 ? 0 : kSumsPitch, to, kSumsPitch, tile_rows_}, rows_end - t,
+                                     {start, part == 0 ? 0 : kSumsPitch, to, pitch, tile_rows_}, rows_end - t,
                                      stop - c);
+                        // the panel before: these sums may not be complete yet
+                        if (by_panels && c > column) write_panel();
                     }
-                    if (part < part_count - 1) continue;
+                    if (by_panels) write_panel();
+                    if (by_panels || part < part_count - 1) continue;
                     if constexpr (Finish::kIntegers) {
                         if (finish_.corrects()) correct(group, column, stop, t, rows_end, result);
                     }
@@ -406,6 +428,7 @@ private:
     const bool has_epilogue_;
     char *zeros_, *left_;
     Sum *columns_start_, *result_;
+    Sum* panel_sums_;  // [row][column of a panel]
     DotRows* rows_;  // [tile_rows_ tiles][run]
     int32_t* read_;  // [row]
     // [tile_rows_ tiles][run]: where lines begin that copy_line has copied. Apart, as both fields at once would be loaded

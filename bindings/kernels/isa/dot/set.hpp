@@ -8,21 +8,28 @@
 namespace dgo::DGO_ISA {
 
 // Activates sums and rounds them to bf16; see Dot::round.
-inline bool round_pairs(const FusedActivation& activation, const float* sums, int64_t step, const DotTarget* targets,
+inline void round_pairs(const FusedActivation& activation, const float* sums, int64_t step, const DotTarget* targets,
                         int64_t rows, int64_t begin, int64_t end) {
     using V = Floats<16>;  // every set that rounds so has vectors of 16
-    bool left = false;
     const auto round_all = [&](auto activated) __attribute__((always_inline)) {
+        const auto pairs = [&](const float* some) __attribute__((always_inline)) {
+            const V first = activated(load_bytes<V>(some)), second = activated(load_bytes<V>(some + 16));
+            return bits<__m512i>(_mm512_cvtne2ps_pbh(bits<__m512>(second), bits<__m512>(first)));
+        };
         const float* from = sums;
         for (const DotTarget* target = targets; target != targets + rows; ++target, from += step) {
+            if (end - begin == 32 && target->low <= begin && target->high >= end) {
+                // a panel, which takes as long as the branches of other rows
+                store_bytes(target->at + 2 * begin, pairs(from));
+                continue;
+            }
             int64_t c = larger(begin, target->low);
             const int64_t high = smaller(end, target->high);
-            for (; c + 32 <= high; c += 32) {
-                const float* some = from + c - begin;
-                const V first = activated(load_bytes<V>(some)), second = activated(load_bytes<V>(some + 16));
-                store_bytes(target->at + 2 * c, _mm512_cvtne2ps_pbh(bits<__m512>(second), bits<__m512>(first)));
+            for (; c + 32 <= high; c += 32) store_bytes(target->at + 2 * c, pairs(from + c - begin));
+            if (c < high) {
+                const auto some = static_cast<__mmask32>((uint32_t{1} << (high - c)) - 1);
+                _mm512_mask_storeu_epi16(target->at + 2 * c, some, pairs(from + c - begin));
             }
-            left |= c < high;
         }
     };
     if (activation.as == FusedActivation::As::it_is) {
@@ -30,7 +37,6 @@ inline bool round_pairs(const FusedActivation& activation, const float* sums, in
     } else {
         activate_with<16>(activation, round_all);
     }
-    return left;
 }
 
 using RoundFn = decltype(Dot::round);
