@@ -32,10 +32,13 @@ RUNTIMES = {
 # and not the warning that so much memory cannot be had
 FINDING = re.compile("ERROR: |runtime error: |WARNING: ThreadSanitizer|CHECK failed")
 
-# An address space limit leaves no room for the sanitizer's shadow of the memory, which is all of it.
+# An editable installation has a finder of its own, which would come before the package. An address space limit leaves
+# no room for the sanitizer's shadow of the memory, which is all of it.
 SITE = """
 import resource
+import sys
 
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
 _setrlimit = resource.setrlimit
 
 

@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -23,8 +24,15 @@ TESTS = (
     "device/test_device_array.py",
     "test_threads.py",
 )
+# bounds that hold where functions are inlined, and products and sums become FMA
+ROUNDED = (
+    "test_the_whole_range_of_f32[GELU gelu_tanh]",
+    "test_the_whole_range_of_f32[HardSwish]",
+    "test_gelu_above_and_below_minus_3[gelu_erf]",
+)
 MISTAKE = """
 import ctypes, dnnl_graph_ops._core
+print(dnnl_graph_ops._core.__file__, flush=True)
 ctypes.memset(ctypes.create_string_buffer(10_000), 0, 10_001)
 """
 # the scratch memory of a plan begins as NaN
@@ -42,14 +50,17 @@ plan.run([], [np.empty(16, np.float32)])
 @pytest.mark.parametrize("emulate", [False, True], ids=["as it is", "emulated"])
 def test_without_a_finding(emulate, tmp_path, seed, figures):
     built = build("emulated" if emulate else "checked", SANITIZERS, emulate=emulate)
-    found, _ = built.python("-c", MISTAKE, reports=tmp_path / "awake")
+    found, done = built.python("-c", MISTAKE, reports=tmp_path / "awake")
+    assert built.package in Path(done.stdout.strip()).parents
     assert "heap-buffer-overflow" in "".join(found)
     _, done = built.python("-c", SCRATCH, reports=tmp_path / "scratch")
     assert done.stdout.split() == ["True"], done.stderr
 
     start = time.monotonic()
     found, done = built.python(
-        *("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--timeout", "1200", "--all", f"--seed={seed}"),
+        *("-m", "pytest", "-q", "-n", "2", "--timeout", "1200", "--all", f"--seed={seed}"),
+        *("-o", f"cache_dir={tmp_path / 'cache'}"),
+        *(f"--deselect=tests/bindings/test_epilogue.py::{test}" for test in ROUNDED),
         *("--rootdir", ROOT, "-c", ROOT / "pyproject.toml"),
         *(ROOT / "tests" / part for part in TESTS),
         reports=tmp_path / "tests",
