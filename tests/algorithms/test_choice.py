@@ -66,8 +66,12 @@ def test_counts_and_features_depend_on_no_post_op(direction, dtype):
         full = bare if direction == WGRAD else bare.with_views(bias=bias, epilogue=epilogue)
         env = Env(dgo.engine("cpu"), 2)
         assert nearest.features(bare, env) == nearest.features(full, env)
+        assert table.usable(bare, env) == table.usable(replace(full), env)
         for algorithm in table.usable(bare, env):
             compared.add(algorithm)
+            sharing = replace(full)
+            sharing.shares(bare.answers)
+            assert algorithm.seconds(sharing, env) == algorithm.seconds(replace(full), env), algorithm.name
             assert algorithm.counts(bare, env) == algorithm.counts(replace(full), env), algorithm.name
             assert algorithm.seconds(replace(bare), env) == algorithm.seconds(bare, env)
     assert len(compared) > 5

@@ -79,6 +79,17 @@ def test_what_is_written_is_read(monkeypatch, tmp_path, rng, forms):
         nearest.written("nowhere", {WGRAD: (names, numbers * 0 + 32768)})
 
 
+def test_similarity_is_that_of_the_distance(rng):
+    rows = np.rint(rng.uniform(-500, 500, (50, len(nearest.SCALES)))) / 100
+    place = rows[7] + rng.choice([0, 0.01, 1], len(nearest.SCALES))
+    for at in (place, rows[7]):
+        distance = np.sqrt(3) * np.linalg.norm(rows - at, axis=1)
+        similarity = nearest.near(rows, at)
+        np.testing.assert_allclose(similarity, (1 + distance) * np.exp(-distance), rtol=1e-10)
+        np.testing.assert_array_equal(nearest.near(rows, at, nearest.lengths(rows)), similarity)
+    assert similarity[7] == pytest.approx(1, abs=1e-12)
+
+
 def test_constants_without_rows_are_not_corrected():
     problem = described(LAYER, DGRAD, "NXC", False)
     assert nearest.read("avx2", "f32", DGRAD) is None

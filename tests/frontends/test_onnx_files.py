@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import dnnl_graph_ops as dgo  # noqa: E402
+from dnnl_graph_ops.frontends.onnx.model import read  # noqa: E402
 from dnnl_graph_ops.graph.files import ModelFile, Piece  # noqa: E402
 
 X = np.arange(256, dtype=np.float32).reshape(1, 64, 2, 2) % 5
@@ -174,6 +175,23 @@ def test_initializers_of_any_form(tmp_path, seed):
     expected = dgo.from_onnx(model).compile()(x)
     for one, other in zip(dgo.from_onnx(path).compile()(x), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("padding", [0, 1 << 16])
+def test_initializers_of_every_length(tmp_path, padding):
+    """Lengths of fields have one, two or three bytes; files of few bytes are read as a whole."""
+    sizes = [*range(1, 40), *range(4080, 4100), 20_000, 4 + padding]
+    tensors = [numpy_helper.from_array(np.full(n, i, np.float32), f"w{i}") for i, n in enumerate(sizes)]
+    if not padding:
+        tensors = tensors[:40]
+    nodes = [helper.make_node("Add", ["x", "w0"], ["y"])]
+    info, result = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    graph = helper.make_graph(nodes, "lengths", [info], [result], tensors)
+    path = tmp_path / "lengths.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    arrays = read(path).arrays
+    assert [len(arrays[f"w{i}"]) for i in range(len(tensors))] == sizes[: len(tensors)]
+    assert all((arrays[f"w{i}"] == i).all() for i in range(len(tensors)))
 
 
 def test_raw_data_that_is_not_what_dims_say(tmp_path):
