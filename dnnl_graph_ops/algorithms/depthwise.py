@@ -35,7 +35,7 @@ _HALVES = 2.2  # cost factor of fprop in bf16 and f16 where constants are those 
 # costs up to _SHORTEST times as much; and by width what a result costs more that lacks a tap of a row. _STRIDED: where
 # strides leave each source to few results, without tiles
 _STRIDED = {FPROP: 2.0, DGRAD: 1.4}
-_ROW, _SHORTEST, _AT_EDGES = 10, 3.0, {4: 1.2, 8: 0.3}
+_ROW, _SHORTEST, _ASKING, _AT_EDGES = 10, 3.0, 0.3, {4: 1.2, 8: 0.3}
 
 
 def _applies(problem: ConvProblem, env: Env) -> bool:
@@ -185,13 +185,15 @@ def _of_rows(problem: ConvProblem, env: Env, width: int) -> float:
     g = problem.geometry
     row = max(g.y[-1] if problem.direction == FPROP else -(-g.x[-1] // g.strides[-1]), 1)
     factor = padded(g.y_channels, env.lanes) / g.y_channels
+    reach = g.pads_begin[-1]
+    if problem.direction == DGRAD:
+        reach = g.dilations[-1] * (g.kernel[-1] - 1) - reach
     if width >= env.lanes:
-        factor *= min(max(_ROW / row, 1.0), _SHORTEST)
+        # the first and the last tile of a row ask of each source whether it exists
+        asking = 1 + _ASKING * min(2 * env.lanes / row, 1.0) if reach > 0 else 1.0
+        factor *= max(min(_ROW / row, _SHORTEST), asking)
     elif width in _AT_EDGES:
         # results that lack a tap are computed one by one
-        reach = g.pads_begin[-1]
-        if problem.direction == DGRAD:
-            reach = g.dilations[-1] * (g.kernel[-1] - 1) - reach
         factor *= 1 + _AT_EDGES[width] * min(max(2 * reach, 0) / (g.strides[-1] * row), 1.0)
     strided = max(g.strides) > 1 and not env.has_tiles
     return factor * (_STRIDED[problem.direction] if strided else 1.0)
