@@ -52,16 +52,20 @@ struct Result<U8> {
     using Type = F32;
 };
 
-// Makes floats of bytes.
+// Makes floats of bytes, (byte ^ flip) - zero: a byte is the last one of the float 2^23 + byte.
 template <int L>
 struct FromBytes {
-    typename Vec<L>::u32 flip;
-    typename Vec<L>::s32 zero;
+    static constexpr float kBase = 0x1p23f;
+    typename Vec<L>::u32 flip{};
+    Floats<L> zero{};
+
+    FromBytes() = default;
+    explicit FromBytes(const GatherRun& run)
+        : flip((run.flip | bits<uint32_t>(kBase)) - typename Vec<L>::u32{}),
+          zero(kBase + static_cast<float>(run.zero) - Floats<L>{}) {}
 
     DGO_INLINE Floats<L> operator()(const Words::u8* at) const {
-        const auto whole = bits<typename Vec<L>::s32>(load_words<1, L>(at) ^ flip) - zero;
-        if constexpr (L == 8) return bits<Floats<8>>(_mm256_cvtepi32_ps(bits<__m256i>(whole)));
-        if constexpr (L == 16) return __builtin_convertvector(whole, Floats<16>);
+        return bits<Floats<L>>(load_words<1, L>(at) ^ flip) - zero;
     }
 };
 
@@ -152,7 +156,7 @@ void gather_tiles(const GatherRun& run, const GatherPart& part, const GatherTile
     const GatherSegment* segments = part.segments;
     const FusedActivation activation = run.activation;
     float* partial = tile.partial;
-    const FromBytes<L> from_bytes{run.flip - typename Vec<L>::u32{}, run.zero - Lane{}};
+    const FromBytes<L> from_bytes(run);
     Lane group{};
     if constexpr (lay == Lay::within) {
         for (int l = 0; l < L; ++l) group[l] = static_cast<int32_t>(l / width * width);
@@ -318,7 +322,7 @@ void gather_few(const GatherRun& run) {
         next = c + L;
         Floats<L> sum[2][kFew] = {};
         const typename Vec<L>::s32 none{};
-        const FromBytes<L> bytes{};
+        const FromBytes<L> bytes;
         const auto add = [&](int64_t s, Floats<L>(&to)[kFew]) __attribute__((always_inline)) {
             const GatherSegment& segment = part.segments[s];
             add_taps<C, L, kFew, 0, 1, false, Lay::own>(to, reinterpret_cast<const T*>(segment.src) + c, run.unit,
