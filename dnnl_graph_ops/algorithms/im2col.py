@@ -34,6 +34,8 @@ _LINE, _LINE_OF_TAP, _PHASES_IN_TURN, _GATHERED = 100, 30, 2, 4
 _FEWEST = 8  # channels that col2im adds up side by side
 # gradients of more bytes and at most so many positions are written past the caches
 _STREAMED, _FEW_POSITIONS = 8 << 20, 36
+# most positions, or most channels of y with fewest of x, for which weights are read as they lie rather than packed
+_AS_THEY_LIE, _NARROW_Y, _DEEP_X = 16, 4, 128
 
 
 def col2im_applies(problem: ConvProblem, env: Env) -> bool:
@@ -144,11 +146,24 @@ def _fprop_fuses(problem: ConvProblem, env: Env, own: bool) -> bool:
 
 
 def _whole_rows(problem: ConvProblem, env: Env) -> bool:
-    """Whether a builtin kernel can read the weights (C * taps) of each channel of y as one contiguous row."""
-    if not col2im_applies(problem, env):
+    """Whether a builtin kernel can read the weights (C * taps) of each channel of y as one contiguous row.
+
+    Constant weights of one tap in f32 are packed once by "builtin direct", which then is faster for many positions.
+    """
+    if not col2im_applies(problem, env) or _is_direct(problem):
         return False
     weights, _ = _matrix_of(problem)
     return _gathers_rows(problem) or (weights is not None and weights.strides[1] == 1)
+
+
+def _is_direct(problem: ConvProblem) -> bool:
+    """Whether a layer of one tap in f32 has constant weights, and too many positions to read them as they lie."""
+    if problem.dtype != "f32" or not problem.w.is_constant or not one_tap(problem):
+        return False
+    y_channels, x_channels = channels(problem)
+    if y_channels <= _NARROW_Y and x_channels >= _DEEP_X:
+        return False
+    return problem.geometry.batch * prod(problem.geometry.y) > _AS_THEY_LIE
 
 
 def _as_positions(y: View) -> View | None:

@@ -150,3 +150,17 @@ def test_nets_tell_whether_their_constants_leave_the_near_caches(channels, is_co
     x = graph.input("x", (1, channels))
     weights = graph.constant(np.ones((channels, channels), np.float32))
     assert graph.compile(x @ weights)._env().cold is is_cold
+
+
+@pytest.mark.parametrize(
+    ("positions", "channels", "constant", "lying"),
+    [(9, 24, True, True), (400, 24, True, False), (400, 4, True, True), (400, 24, False, True)],
+)
+def test_weights_of_one_tap_are_read_as_they_lie_for_few_positions(positions, channels, constant, lying):
+    """Constant weights of one tap are packed once for many positions, except those of up to 4 channels."""
+    graph = dgo.Graph()
+    x = graph.input("x", (1, positions, 144))
+    weights = np.ones((channels, 144, 1), np.float32)
+    w = graph.constant(weights) if constant else graph.input("w", weights.shape)
+    net = graph.compile(dgo.ops.convolution(x, w, weights_format="OIX"))
+    assert ("builtin im2col" in dict(net.explain().partitions[0].candidates)) == lying
