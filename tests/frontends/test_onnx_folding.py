@@ -140,3 +140,35 @@ def test_one_result_of_constants_is_given_and_another_is_read(kind):
     found = dgo.from_onnx(proto).compile().run({"x": x})
     for result, expected in zip(found.values(), reference(proto, {"x": x}), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_weights_that_a_batch_norm_in_training_standardizes_are_ops():
+    """As ops they are folded, and the layer's weights are a constant; NumPy's function would be unknown to passes."""
+    rng = np.random.default_rng(2)
+    known = {
+        "w": rng.standard_normal((1, 8, 27)).astype(np.float32),
+        "shape": whole(8, 3, 3, 3),
+        "axes": whole(0, 2),
+        **{name: rng.uniform(0.5, 2, 8).astype(np.float32) for name in ("scale", "shift", "old_variance")},
+    }
+    results = ["n", "mean", "variance"]
+    normalized = ["w", "scale", "shift", "old_mean", "old_variance"]
+    nodes = [
+        helper.make_node("ReduceMean", ["w", "axes"], ["old_mean"], keepdims=0),
+        helper.make_node("BatchNormalization", normalized, results, training_mode=1, momentum=0.75, epsilon=1e-3),
+        helper.make_node("Reshape", ["n", "shape"], ["k"]),
+        helper.make_node("Conv", ["x", "k"], ["y"]),
+    ]
+    proto = model(nodes, known, outputs=("y", "mean", "variance"), shape=(1, 3, 6, 6))
+    graph = dgo.from_onnx(proto)
+    assert "Wildcard" not in {node.kind for node in graph.nodes}
+    x = rng.standard_normal((1, 3, 6, 6)).astype(np.float32)
+    found = graph.compile().run({"x": x})
+    data = known["w"].astype(np.float64)
+    mean, variance = data.mean((0, 2), keepdims=True), data.var((0, 2), keepdims=True)
+    np.testing.assert_allclose(found["mean"], mean.reshape(-1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found["variance"], 0.75 * known["old_variance"] + 0.25 * variance.reshape(-1), rtol=1e-5)
+    scale, shift = known["scale"].reshape(1, -1, 1), known["shift"].reshape(1, -1, 1)
+    known["k"] = ((data - mean) / np.sqrt(variance + 1e-3) * scale + shift).reshape(8, 3, 3, 3).astype(np.float32)
+    (expected,) = reference(model(nodes[-1:], {"k": known["k"]}, shape=(1, 3, 6, 6)), {"x": x})
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-4)

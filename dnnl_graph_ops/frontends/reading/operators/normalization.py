@@ -39,13 +39,16 @@ def _in_32_bits(step: Step, operand: Operand) -> Operand:
 @rule(
     "BatchNormalization",
     inputs=5,
+    outputs=3,
     epsilon=number(1e-5),
     momentum=number(0.9),
-    training_mode=integer(0, 0),
+    training_mode=integer(0, 0, 1),
     spatial=integer(1, 1),
 )
-def batch_normalization(step: Step) -> Value:
+def batch_normalization(step: Step) -> Value | tuple[Value, ...]:
     src = step.value(0)
+    if step.attr("training_mode"):
+        return _by_batch(step, src)
     known = [step.operand(i) for i in range(1, 5)]
     arrays = [item for item in known if not isinstance(item, Value)]
     is_conv = src.node is not None and src.node.kind in ("ConvTranspose", "Convolution")
@@ -58,6 +61,27 @@ def batch_normalization(step: Step) -> Value:
         epsilon=float(step.attr("epsilon")),
         data_format="NCX",
     )
+
+
+def _by_batch(step: Step, src: Value) -> tuple[Value, ...]:
+    """Builds batch normalization by the batch's statistics, as of standardized weights, and the running statistics."""
+    operands = [step.value(i) for i in range(1, 5)]
+    channels = src.shape[1] if src.ndim > 1 else None
+    if channels is None or any(value.dtype != "f32" for value in (src, *operands)):
+        raise UnsupportedError(f"{step.where}: by the batch, of {src.dtype} or an unknown number of channels")
+    axes = [0, *range(2, src.ndim)]
+    mean = step.op("ReduceMean", src, axes=axes, keep_dims=True)
+    apart = step.op("Subtract", src, mean)
+    variance = step.op("ReduceMean", step.op("Square", apart), axes=axes, keep_dims=True)
+    scale, shift = (step.reshape(value, (1, channels, *(1,) * (src.ndim - 2))) for value in operands[:2])
+    result = step.op("Divide", apart, _deviation(step, variance))
+    results = [step.op("Add", step.op("Multiply", result, scale), shift)]
+    momentum = float(step.attr("momentum"))
+    for old, new in zip(operands[2:], (mean, variance), strict=True):
+        kept = step.op("Multiply", old, step.full(momentum, old))
+        fresh = step.reshape(new, (channels,))
+        results.append(step.op("Add", kept, step.op("Multiply", fresh, step.full(1 - momentum, fresh))))
+    return tuple(results[: len(step.node.outputs)])
 
 
 def _as_post_ops(step: Step, src: Value, gamma: Array, beta: Array, mean: Array, variance: Array) -> Value:
