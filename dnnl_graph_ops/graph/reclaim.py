@@ -20,8 +20,6 @@ from ..runtime.locks import renew_after_fork
 
 # bytes of constants that may accumulate before the first collection, or after one that few constants survived
 SLACK_BYTES = 8 << 20
-# constants of fewer bytes do not count: a graph's other objects take as many, which the collector counts
-_LEAST_BYTES = 1 << 12
 
 
 class _Counted(weakref.ref["np.ndarray[Any, Any]"]):
@@ -50,8 +48,6 @@ def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
     None: elements that are read again for a short time.
     """
     global _growing, _growth, _limit, _turn
-    if array.nbytes < _LEAST_BYTES:
-        return
     reference = _Counted(array, _note)
     reference.nbytes = array.nbytes
     with _lock:
