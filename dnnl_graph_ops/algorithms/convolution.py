@@ -30,8 +30,8 @@ def leaves_rows(problem: ConvProblem) -> bool:
 
 def _read(problem: ConvProblem) -> tuple[Ints, View]:
     """Returns pads_end for the ops of fprop and wgrad, and the x that they read: cropped, it would be copied."""
-    ends, cropped = trimmed(problem)
-    return ends, problem.x if leaves_rows(problem) else cropped
+    ends, x = trimmed(problem)
+    return ends, problem.x if leaves_rows(problem) else x
 
 
 def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
