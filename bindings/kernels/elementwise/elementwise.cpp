@@ -167,7 +167,9 @@ struct ElementwiseKernel : Kernel {
     }
 
     Quotient proven_quotient(float scale) const {
-        const std::lock_guard<std::mutex> lock(mutex);
+        // in a child that was forked meanwhile it may be locked for good
+        const std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+        if (!lock) return with_rest(quotient_by(scale, 0));
         if (!(quotient.scale == scale)) quotient = with_rest(quotient_by(scale, 0));
         return quotient;
     }
