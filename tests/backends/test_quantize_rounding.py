@@ -90,10 +90,12 @@ def test_behind_products_of_integers(kind, groups, relu, zero, rng):
 def test_undone_at_once(dtype, zero, rng):
     """A Quantize and its Dequantize between element-wise ops are one op of the step, without a minus zero."""
     x = np.concatenate([np.arange(-300, 300) * np.float32(0.05), [1e30, -1e30]]).astype(np.float32)
-    one = {"scales": [0.1], "zps": [zero], "qtype": "per_tensor"}
+    quantization = {"scales": [0.1], "zps": [zero], "qtype": "per_tensor"}
     graph = dgo.Graph()
-    integers = ops.quantize(ops.multiply(graph.input("x", x.shape), np.full(1, 1.5, np.float32)), **one, dtype=dtype)
-    net = graph.compile(ops.leaky_relu(ops.dequantize(integers, **one), alpha=0.5))
+    integers = ops.quantize(
+        ops.multiply(graph.input("x", x.shape), np.full(1, 1.5, np.float32)), **quantization, dtype=dtype
+    )
+    net = graph.compile(ops.leaky_relu(ops.dequantize(integers, **quantization), alpha=0.5))
     floats = (rounded(x * np.float32(1.5), 0.1, zero, dtype).astype(np.float32) - zero) * np.float32(0.1)
     want = np.where(floats > 0, floats, floats * np.float32(0.5))
     np.testing.assert_array_equal(net(x), want)

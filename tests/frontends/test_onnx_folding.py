@@ -145,7 +145,7 @@ def test_one_result_of_constants_is_given_and_another_is_read(kind):
 def test_weights_that_a_batch_norm_in_training_standardizes_are_ops():
     """As ops they are folded, and the layer's weights are a constant; NumPy's function would be unknown to passes."""
     rng = np.random.default_rng(2)
-    known = {
+    constants = {
         "w": rng.standard_normal((1, 8, 27)).astype(np.float32),
         "shape": whole(8, 3, 3, 3),
         "axes": whole(0, 2),
@@ -159,16 +159,18 @@ def test_weights_that_a_batch_norm_in_training_standardizes_are_ops():
         helper.make_node("Reshape", ["n", "shape"], ["k"]),
         helper.make_node("Conv", ["x", "k"], ["y"]),
     ]
-    proto = model(nodes, known, outputs=("y", "mean", "variance"), shape=(1, 3, 6, 6))
+    proto = model(nodes, constants, outputs=("y", "mean", "variance"), shape=(1, 3, 6, 6))
     graph = dgo.from_onnx(proto)
     assert "Wildcard" not in {node.kind for node in graph.nodes}
     x = rng.standard_normal((1, 3, 6, 6)).astype(np.float32)
-    found = graph.compile().run({"x": x})
-    data = known["w"].astype(np.float64)
+    statistics = graph.compile().run({"x": x})
+    data = constants["w"].astype(np.float64)
     mean, variance = data.mean((0, 2), keepdims=True), data.var((0, 2), keepdims=True)
-    np.testing.assert_allclose(found["mean"], mean.reshape(-1), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found["variance"], 0.75 * known["old_variance"] + 0.25 * variance.reshape(-1), rtol=1e-5)
-    scale, shift = known["scale"].reshape(1, -1, 1), known["shift"].reshape(1, -1, 1)
-    known["k"] = ((data - mean) / np.sqrt(variance + 1e-3) * scale + shift).reshape(8, 3, 3, 3).astype(np.float32)
-    (expected,) = reference(model(nodes[-1:], {"k": known["k"]}, shape=(1, 3, 6, 6)), {"x": x})
-    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(statistics["mean"], mean.reshape(-1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        statistics["variance"], 0.75 * constants["old_variance"] + 0.25 * variance.reshape(-1), rtol=1e-5
+    )
+    scale, shift = constants["scale"].reshape(1, -1, 1), constants["shift"].reshape(1, -1, 1)
+    constants["k"] = ((data - mean) / np.sqrt(variance + 1e-3) * scale + shift).reshape(8, 3, 3, 3).astype(np.float32)
+    (expected,) = reference(model(nodes[-1:], {"k": constants["k"]}, shape=(1, 3, 6, 6)), {"x": x})
+    np.testing.assert_allclose(statistics["y"], expected, rtol=1e-4, atol=1e-4)

@@ -286,11 +286,11 @@ def _arrays(
         if name in arrays:
             raise InvalidArgumentError(f"{where}: the name is used twice")
         try:
-            known = None
+            array = None
             if filed is not None and index in filed.large:
                 check_size(tensor.dims, 1, where)
-                known = filed.array(index, tensor)
-            arrays[name] = array_of(onnx, tensor, folder, where) if known is None else known
+                array = filed.array(index, tensor)
+            arrays[name] = array_of(onnx, tensor, folder, where) if array is None else array
         except UnsupportedError as error:
             problems.append(str(error))
             arrays[name] = None

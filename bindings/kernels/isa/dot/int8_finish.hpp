@@ -44,6 +44,25 @@ struct Int8Values {
         });
     }
 
+    // Scales and bias of kVectors of columns from channel `first` on, in registers.
+    template <int kVectors>
+    struct Columns {
+        Lanes factor[kVectors], add[kVectors];
+
+        DGO_INLINE Columns(const Int8Values& values, int64_t first) {
+            for (int j = 0; j < kVectors; ++j) {
+                factor[j] = load_bytes<Lanes>(values.scales + first + j * kLanes);
+                add[j] = load_bytes<Lanes>(values.bias + first + j * kLanes);
+            }
+        }
+
+        DGO_INLINE void scale_to(Lanes* floats, const int32_t* row) const {
+            for (int j = 0; j < kVectors; ++j) {
+                floats[j] = to_floats(load_bytes<Integers>(row + j * kLanes)) * factor[j] + add[j];
+            }
+        }
+    };
+
     // Writes kVectors of columns of rows from channel `first` on, with scales and bias in registers. Rows of sums are
     // `step` apart, results of a target begin at element `begin`. other: bytes from a result to what is added to it.
     template <int kVectors, bool kResidual, bool kSmall, Division kBy>
@@ -51,17 +70,11 @@ struct Int8Values {
                                      int64_t rows, int64_t begin, int64_t first, int64_t other) const {
         const Quotient quotient = params.quotient;
         const bool signs = type == ElementType::s8;
-        Lanes scale[kVectors], add[kVectors];
-        for (int j = 0; j < kVectors; ++j) {
-            scale[j] = load_bytes<Lanes>(scales + first + j * kLanes);
-            add[j] = load_bytes<Lanes>(bias + first + j * kLanes);
-        }
+        const Columns<kVectors> columns(*this, first);
         for (int64_t i = 0; i < rows; ++i, row += step) {
             char* to = targets[i].at + begin;
             Lanes value[kVectors], v[kVectors];
-            for (int j = 0; j < kVectors; ++j) {
-                value[j] = to_floats(load_bytes<Integers>(row + j * kLanes)) * scale[j] + add[j];
-            }
+            columns.scale_to(value, row);
             if (kResidual) add_residual<kBy>(to + other, value);
             quotients_of<kSmall, kBy>(quotient, value, v);
             store_integers<true>(v, quotient, signs, to);
@@ -76,18 +89,11 @@ struct Int8Values {
         constexpr int64_t kRows = kByteVectors / kVectors, kWidth = kVectors * kLanes;
         const Quotient quotient = params.quotient;
         const bool signs = type == ElementType::s8;
-        Lanes scale[kVectors], add[kVectors];
-        for (int j = 0; j < kVectors; ++j) {
-            scale[j] = load_bytes<Lanes>(scales + first + j * kLanes);
-            add[j] = load_bytes<Lanes>(bias + first + j * kLanes);
-        }
+        const Columns<kVectors> columns(*this, first);
         for (int64_t i = 0; i < rows; i += kRows) {
             Lanes value[kByteVectors], v[kByteVectors];
             for (int64_t r = 0; r < kRows; ++r) {
-                const int32_t* at = row + smaller(i + r, rows - 1) * step;
-                for (int j = 0; j < kVectors; ++j) {
-                    value[r * kVectors + j] = to_floats(load_bytes<Integers>(at + j * kLanes)) * scale[j] + add[j];
-                }
+                columns.scale_to(value + r * kVectors, row + smaller(i + r, rows - 1) * step);
             }
             char bytes[kBytesAtOnce] = {};
             const auto copy = [count](char* to, const char* from) __attribute__((always_inline)) {
