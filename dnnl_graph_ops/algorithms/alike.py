@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..convolution.problem import ConvProblem
 from ..ir.env import Env
-from ..program.elementwise import MERGED
+from ..program.element_ops import MERGED
 from ..program.program import Buffer, Copies, KernelStep, Place, Program, Step, View
 from ..symbolic import current, frozen
 from .algorithm import Algorithm

@@ -14,8 +14,8 @@ from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, detours, packing, padded
 from ..ir.env import Env
-from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
+from ..program.kernel_post_ops import expresses, fused
 from ..program.program import Program, View
 from ..runtime import cpu
 from ..symbolic import kernels

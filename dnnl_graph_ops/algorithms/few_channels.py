@@ -12,8 +12,8 @@ from .. import dtypes
 from ..convolution.problem import FPROP, WGRAD, ConvProblem
 from ..cost.model import Counts, Far, packing, padded, waits
 from ..ir.env import Env
-from ..program.elementwise import expresses, fused
 from ..program.epilogue import labelled
+from ..program.kernel_post_ops import expresses, fused
 from ..program.program import Program
 from ..symbolic import kernels
 from .algorithm import Algorithm, W, Y, always

@@ -23,7 +23,7 @@ from ..cost.model import Counts, Far, channels, detours, packing, untouched, wai
 from ..ir.env import Env
 from ..once import answered
 from ..program import epilogue as post
-from ..program.elementwise import fused
+from ..program.kernel_post_ops import fused
 from ..program.program import Facts, Ints, Program, View, array_of, has_data
 from ..symbolic import Traced, current, kernels, plain
 from .algorithm import Algorithm, Condition, W, X, Y, always, expressed

@@ -11,8 +11,8 @@ from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, Sizes
 from ..cost.model import Counts, Far, beyond_near, channels, detours, fresh, nbytes, packing, padded, untouched, waits
 from ..ir.env import Env
 from ..once import answered
-from ..program.elementwise import fused
 from ..program.epilogue import labelled
+from ..program.kernel_post_ops import fused
 from ..program.program import Program, View
 from ..strides import channels_last, dense_strides
 from ..symbolic import kernels

@@ -12,8 +12,8 @@ from .. import dtypes
 from ..convolution.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, as_floats
 from ..cost import integers as cost
 from ..ir.env import Env
-from ..program.elementwise import fused
 from ..program.epilogue import labelled
+from ..program.kernel_post_ops import fused
 from ..program.program import Program, View, array_of, has_data
 from ..symbolic import kernels
 from . import depthwise, integers

@@ -20,8 +20,8 @@ from ..convolution.problem import DGRAD, FPROP, READ, RESULT, ConvProblem, as_fl
 from ..cost import integers as cost
 from ..cost.model import Counts
 from ..ir.env import Env
-from ..program.elementwise import fused, laid_as
 from ..program.epilogue import labelled
+from ..program.kernel_post_ops import fused, laid_as
 from ..program.program import Program, View, array_of, has_data
 from ..strides import dense_strides
 from ..symbolic import kernels

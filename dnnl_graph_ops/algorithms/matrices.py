@@ -13,7 +13,7 @@ from ..convolution.problem import ConvProblem
 from ..cost import model as cost
 from ..ir.env import Env
 from ..program import epilogue as post
-from ..program.elementwise import fused
+from ..program.kernel_post_ops import fused
 from ..program.program import Program, View, order_of
 from ..strides import channels_last
 from ..symbolic import kernels

@@ -14,6 +14,7 @@ from ..graph import Node, Value
 from ..ir import changes_of, readers_of, scalar
 from ..ir.env import Env
 from ..ir.rewrites import NOT_RETURNED, READ_ONCE, No, Rewrite
+from ..program import element_ops
 from ..program import elementwise as elementwise_group
 from ..program.program import Program, View
 from ..record import record
@@ -194,8 +195,8 @@ def elementwise(node: Node) -> bool:
         return True
     dtype = node.outputs[0].dtype
     return (
-        node.kind in elementwise_group.OPS
-        and dtype in elementwise_group.FLOATS
+        node.kind in element_ops.OPS
+        and dtype in element_ops.FLOATS
         and all(value.dtype == dtype or (value.dtype == "f32" and scalar(value) is not None) for value in node.inputs)
     )
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir.env import Env
-from ..program import elementwise, elementwise_int, gather, select
+from ..program import element_ops, elementwise_int, gather, select
 from ..program.program import Program, View
 from ..schema import kinds
 from . import composed, dynamic, gradients, movement, norm, window
@@ -97,7 +97,7 @@ def _better(kind: str) -> str:
 
 def goes_before_kind(kind: Kind, target: Target) -> str | None:
     """Returns why kernels of the package run ops of a kind before the library may; None where the library is asked."""
-    if not target.prefers_builtin or not elementwise.FLOATS.issuperset(kind.inputs):
+    if not target.prefers_builtin or not element_ops.FLOATS.issuperset(kind.inputs):
         return None
     if kind.name in KEEPING_NAN:
         return KEEPS_NAN

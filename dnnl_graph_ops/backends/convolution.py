@@ -14,7 +14,7 @@ from ..ir import changes_of, is_empty
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..onednn import reference
-from ..program import elementwise
+from ..program import element_ops, elementwise
 from ..program.epilogue import KINDS
 from ..program.program import Edge, NativeOp, Operand, View
 from .backend import Backend, FusionGroup, Lowering
@@ -35,7 +35,7 @@ RUN_LITERALLY = Rewrite(
 def leads(node: Node) -> bool:
     """Whether a node is a convolution in floats that may run with post-ops; a gradient of weights may not."""
     conv = CONV_KINDS.get(node.kind)
-    return conv is not None and conv.direction != WGRAD and node.outputs[0].dtype in elementwise.FLOATS
+    return conv is not None and conv.direction != WGRAD and node.outputs[0].dtype in element_ops.FLOATS
 
 
 def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:

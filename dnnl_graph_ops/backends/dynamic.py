@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..graph import Node
-from ..program import elementwise, elementwise_int
+from ..program import element_ops, elementwise, elementwise_int
 from ..program.epilogue import EpilogueOp
 from ..program.program import Program, View
 
@@ -18,7 +18,7 @@ def has_one_scale(node: Node) -> bool:
 def serves(node: Node) -> bool:
     """Whether builtin code computes a node: between 8 bits and f32, by one scale."""
     kinds = {node.inputs[0].dtype, node.outputs[0].dtype}
-    return has_one_scale(node) and "f32" in kinds and len(kinds & elementwise.INTEGERS) == 1
+    return has_one_scale(node) and "f32" in kinds and len(kinds & element_ops.INTEGERS) == 1
 
 
 def quantize(program: Program, node: Node, sources: Sequence[View], targets: Sequence[View]) -> None:

@@ -8,6 +8,7 @@ from ..algorithms.lower import Decision
 from ..graph import Node, Value
 from ..ir import is_open
 from ..ir.env import Env
+from ..program import element_ops
 from ..program import elementwise as elementwise_group
 from ..program.program import View
 from .backend import Backend, FusionGroup, Lowering, elementwise
@@ -24,7 +25,7 @@ def _match(nodes: Sequence[Node], env: Env) -> Sequence[Node] | None:
 def _turns(group: FusionGroup) -> Collection[Value]:
     """Returns the only operand of a group that makes 8 bits of f32: copies of results move a quarter of the bytes."""
     read, result = {value for node in group.nodes for value in node.inputs}.difference(group.outputs), group.result
-    narrows = len(read) == 1 and result.dtype in elementwise_group.INTEGERS
+    narrows = len(read) == 1 and result.dtype in element_ops.INTEGERS
     return [value for value in read if narrows and value.shape == result.shape and value.dtype == "f32"]
 
 

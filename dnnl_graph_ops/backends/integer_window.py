@@ -25,7 +25,7 @@ from ..ir import dims
 from ..ir.env import Env
 from ..ir.rewrites import Rewrite
 from ..onednn.exact_int8 import points_fit
-from ..program.elementwise import INTEGERS
+from ..program.element_ops import INTEGERS
 from ..program.program import Program
 from ..schema import kinds
 from . import norm, window

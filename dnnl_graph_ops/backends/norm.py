@@ -11,7 +11,7 @@ from ..algorithms.lower import Decision
 from ..convolution.nodes import post_ops
 from ..convolution.problem import data_view
 from ..graph import Node
-from ..program import elementwise
+from ..program import element_ops, elementwise, kernel_post_ops
 from ..program import epilogue as post
 from ..program.epilogue import Epilogue
 from ..program.program import Program, View, order_of
@@ -32,7 +32,7 @@ def leads(node: Node) -> bool:
 
 def serves(node: Node) -> bool:
     """Whether builtin code computes a norm or softmax with this node's dtypes, attributes and outputs."""
-    floats = all(value.dtype in elementwise.FLOATS for value in (node.inputs[0], node.outputs[0]))
+    floats = all(value.dtype in element_ops.FLOATS for value in (node.inputs[0], node.outputs[0]))
     plain = node.attrs.get("mode", "none") == "none"
     return node.kind in OWN_NORMS and len(node.outputs) == 1 and floats and plain and _over_last(node)
 
@@ -75,12 +75,12 @@ def _group_norm(
 ) -> None:
     src, dst = (data_view(view, node.attrs["data_format"]) for view in (inputs[0], dst))
     kernel_has = not epilogue or _last(src, dst)
-    fused = elementwise.fused_or_none(program, epilogue, dst) if kernel_has else None
+    fused = kernel_post_ops.fused_or_none(program, epilogue, dst) if kernel_has else None
     if fused is None:
         plain = program.like(dst, "f32")
         if not _alike(plain, plain):
             plain = program.scratch(dst.shape, "f32", channels_last(dst.ndim))
-        _normalise(program, node, src, inputs[1:], plain, elementwise.NOTHING)
+        _normalise(program, node, src, inputs[1:], plain, kernel_post_ops.NOTHING)
         if not elementwise.apply(program, plain, epilogue, dst, f"behind {node.kind}"):
             post.apply(program, plain, epilogue, dst)
         return
@@ -103,7 +103,7 @@ def _normalise(
     src: View,
     affine: Sequence[View],
     dst: View,
-    fused: elementwise.Fused,
+    fused: kernel_post_ops.Fused,
     integers: Integers = (1.0, None),
 ) -> None:
     affine = [program.in_a_row(program.converted(view, "f32")) for view in affine] if node.attrs["use_affine"] else []
@@ -145,7 +145,7 @@ def _softmax(program: Program, node: Node, inputs: Sequence[View], dst: View, ep
 
 
 def all_floats(node: Node) -> bool:
-    return all(value.dtype in elementwise.FLOATS for value in (*node.inputs, *node.outputs))
+    return all(value.dtype in element_ops.FLOATS for value in (*node.inputs, *node.outputs))
 
 
 def _softmax_gradient(

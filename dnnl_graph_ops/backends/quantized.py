@@ -11,7 +11,7 @@ from .. import schema
 from ..graph import Node
 from ..ir.rewrites import Rewrite
 from ..onednn.exact_int8 import channels, integer_words, points_fit
-from ..program import elementwise
+from ..program import element_ops, elementwise
 from . import dynamic, matmul
 
 Array = np.ndarray[Any, Any]
@@ -109,7 +109,7 @@ def quantized(nodes: Sequence[Node]) -> Quantized | None:
         unmet = "a Dequantize computes each operand"
     elif any(0 in node.outputs[0].shape for node in (src, weights, head)):
         unmet = "no tensor is empty"
-    elif not elementwise.INTEGERS.issuperset(integers):
+    elif not element_ops.INTEGERS.issuperset(integers):
         unmet = "the integers have 8 bits"
     elif not all(map(points_fit, (src, weights, *([] if quantize is None else [quantize])))):
         unmet = "zero points are integers of these dtypes"

@@ -13,7 +13,7 @@ from .. import dtypes
 from ..algorithms.views import FROM_CHANNELS_LAST, as_channels_last, result_view
 from ..convolution.problem import data_view
 from ..graph import Node, Value
-from ..program.elementwise import FLOATS
+from ..program.element_ops import FLOATS
 from ..program.program import Program, View
 from ..schema import OPS
 from ..shapes.common import channels_of, per_axis, spatial_of

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from ..once import once
-from ..program import elementwise
+from ..program import kernel_post_ops
 from ..program.epilogue import Epilogue, map_views
 from ..program.program import Buffer, Ints, Place, View, dense_in
 from ..record import record
@@ -172,7 +172,7 @@ class ConvProblem:
         return self.expressed is not None
 
     @once
-    def expressed(self) -> elementwise.Expressed | None:
+    def expressed(self) -> kernel_post_ops.Expressed | None:
         """The post-ops as kernels that write channels-last results can apply them; None where they cannot.
 
         A result of another layout counts as channels last, because it is copied from channels-last scratch afterwards.
@@ -181,7 +181,7 @@ class ConvProblem:
         if not is_channels_last(result):
             strides = dense_in(result.shape, channels_last(result.ndim))
             result = View(result.buffer, result.shape, strides, result.offset)
-        return elementwise.expressed_on(self.epilogue, result)
+        return kernel_post_ops.expressed_on(self.epilogue, result)
 
     def resized(self, geometry: Sizes, y: View, x: View, epilogue: Epilogue = ()) -> ConvProblem:
         """Returns the same layer on other positions, in a fraction of the time of `replace`."""

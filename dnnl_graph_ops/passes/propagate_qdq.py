@@ -12,7 +12,7 @@ from ..backends.movement import VIEWS
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, readers_of, twin
 from ..ir.rewrites import Rewrite
-from ..program.elementwise import OPS
+from ..program.element_ops import OPS
 from ..schema import kinds
 
 # kinds that may be fused with the Dequantize of their operands

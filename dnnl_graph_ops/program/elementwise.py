@@ -1,10 +1,8 @@
-"""Compiles element-wise ops for builtin kernels: as post-ops of a kernel, or as a separate step."""
+"""Compiles element-wise ops as steps of their own for builtin kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,82 +11,16 @@ from .. import dtypes
 from ..graph import Node, Value
 from ..ir import is_open
 from ..ir.env import Env
-from ..ir.rewrites import Rewrite
 from ..schema import POST_OPS, kinds
-from ..strides import are_alike, extent
-from ..symbolic import are_multiples, gcd, kernels
 from . import epilogue as post
+from .element_ops import FLOATS, INTEGERS, MOST_OPERANDS, OPS, Op, code_of
 from .epilogue import Epilogue
+from .kernel_post_ops import calls_of
 from .post_op_errors import ALONE, HEADS, refusal
-from .program import Buffer, CopyItem, Place, Program, View, order_of
+from .program import Program, View, order_of
 
-FLOATS = frozenset({"f32", "bf16", "f16"})
-INTEGERS = frozenset({"s8", "u8"})
 _BY_CHANNEL = kinds("by_channel")
 _FIXED_SCALES = kinds("fixed_scales")
-# that one step reads
-MOST_OPERANDS = 32
-MERGE_SWISH = Rewrite(
-    "merge_swish",
-    "a Sigmoid and its product with what it was taken of are one op",
-    ("one op alone reads the sigmoid", "that is the product with the sigmoid's operand"),
-)
-
-# kinds of ops of which `MERGE_SWISH` tells
-MERGED = frozenset({"Sigmoid"})
-
-
-class Op(NamedTuple):
-    """An op of a kernel's program, with the op's attributes in the order that the kernel expects.
-
-    `operands`: by number. 0 is the head's result, i that of the i-th op, -1 - i the i-th tensor that is read.
-    """
-
-    name: str
-    alpha: float = 0.0
-    beta: float = 0.0
-    operands: tuple[int, ...] = ()
-
-    def on(self, operands: Iterable[int]) -> Op:
-        return Op(self.name, self.alpha, self.beta, tuple(operands))
-
-
-def _named(name: str, alpha: str = "", beta: str = "") -> Callable[[Mapping[str, Any]], Op]:
-    return lambda attrs: Op(name, float(attrs[alpha]) if alpha else 0.0, float(attrs[beta]) if beta else 0.0)
-
-
-# op kind -> the op of a kernel's program that computes a node with these attributes
-OPS: dict[str, Callable[[Mapping[str, Any]], Op]] = {
-    "Abs": _named("abs"),
-    "Add": _named("add"),
-    "BiasAdd": _named("add"),
-    "Clamp": _named("clamp", "min", "max"),
-    "Divide": _named("divide"),
-    "Elu": _named("elu", "alpha"),
-    "Erf": _named("erf"),
-    "Exp": _named("exp"),
-    "GELU": lambda attrs: Op(attrs.get("mode", "gelu_erf")),
-    "HardSigmoid": _named("hardsigmoid", "alpha", "beta"),
-    "HardSwish": _named("hardswish"),
-    "LeakyReLU": _named("leaky_relu", "alpha"),
-    "Log": _named("log"),
-    "Maximum": _named("maximum"),
-    "Minimum": _named("minimum"),
-    "Mish": _named("mish"),
-    "Multiply": _named("multiply"),
-    "PReLU": _named("prelu"),
-    "Pow": _named("power", "beta"),
-    "ReLU": _named("relu"),
-    "Reciprocal": _named("reciprocal"),
-    "Round": _named("round"),
-    "Sigmoid": _named("sigmoid"),
-    "SoftPlus": lambda attrs: Op("softplus", float(attrs.get("beta", 1.0))),
-    "Sqrt": _named("sqrt"),
-    "Square": _named("square"),
-    "SquaredDifference": _named("squared_difference"),
-    "Subtract": _named("subtract"),
-    "Tanh": _named("tanh"),
-}
 
 
 def is_quantizing(node: Node) -> bool:
@@ -125,255 +57,6 @@ def _scalar(one: str, several: str, numbers: Numbers, alpha: float, beta: float)
     return [(Op(one, alpha, beta), ())] if len(numbers) == 1 else [(Op(several), numbers)]
 
 
-Step = tuple[str, int, int, int, float, float]
-
-
-class _Code(NamedTuple):
-    """The steps of a kernel's program on numbered registers.
-
-    `sigmoids`: for each sigmoid the condition that kept it from being merged into a swish, "" if it was merged.
-    """
-
-    steps: tuple[Step, ...]
-    sigmoids: tuple[str, ...]
-
-    def tell(self, label: str) -> None:
-        for unmet in self.sigmoids:
-            MERGE_SWISH.tell(label, unmet)
-
-
-@lru_cache(maxsize=1024)
-def _code(calls: tuple[Op, ...], head: bool) -> _Code | None:
-    """Assigns registers to the results of ops; returns None if the kernels have too few registers.
-
-    The last result goes to register 0. With a `head`, register 0 holds the result of the head at the beginning; without
-    a head, only the last step writes register 0.
-    """
-    calls, sigmoids = _with_swish(calls)
-    last_use: dict[int, int] = {}
-    for position, call in enumerate(calls):
-        last_use.update(dict.fromkeys(call.operands, position))
-    free = list(range(0 if not head else 1, kernels.Epilogue.REGISTERS))
-    if not head:
-        free.remove(0)
-    register = {0: 0} if head else {}
-    steps: list[Step] = []
-    for position, call in enumerate(calls):
-        places = [kernels.Epilogue.OPERANDS - 1 - o if o < 0 else register[o] for o in call.operands]
-        for operand in set(call.operands):
-            if operand >= 0 and last_use[operand] == position:
-                free.append(register.pop(operand))
-        free.sort()
-        last = position == len(calls) - 1
-        if not last and not free:
-            return None
-        to = 0 if last else free.pop(0)
-        register[position + 1] = to
-        steps.append((call.name, places[0], places[-1], to, call.alpha, call.beta))
-    return _Code(tuple(steps), sigmoids)
-
-
-def _with_swish(calls: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[str, ...]]:
-    """Replaces a sigmoid and its product with the sigmoid's own operand by one swish.
-
-    Returns the ops, and for each sigmoid the condition that does not hold, "" if it was replaced.
-    """
-    readers: dict[int, list[int]] = {}
-    for position, call in enumerate(calls):
-        for operand in set(call.operands):
-            readers.setdefault(operand, []).append(position)
-    declined = []
-    for position, call in enumerate(calls):
-        if call.name != "sigmoid":
-            continue
-        using, unmet = readers.get(position + 1, []), ""
-        product = calls[using[0]] if using else call
-        if len(using) != 1:
-            unmet = "one op alone reads the sigmoid"
-        elif product.name != "multiply" or sorted(product.operands) != sorted((*call.operands, position + 1)):
-            unmet = "that is the product with the sigmoid's operand"
-        if unmet:
-            declined.append(unmet)
-            continue
-        joined = Op("swish", 1.0).on(call.operands)
-        rest = (*calls[:position], *calls[position + 1 : using[0]], joined, *calls[using[0] + 1 :])
-        moved = (c.on(o - (o > position) for o in c.operands) for c in rest)
-        merged, others = _with_swish(tuple(moved))
-        return merged, ("", *others)
-    return calls, tuple(declined)
-
-
-# ---- post-ops that a kernel applies to its results ------------------------------------------------------------
-
-
-class Fused(NamedTuple):
-    """Bias and post-ops that a kernel applies to its result.
-
-    `epilogue`: the post-ops as kernels take them. `bias`: the code of the bias's dtype, 0 without a bias. `views`: the
-    bias, if any, and the operands of the post-ops, which the kernel reads in this order.
-    """
-
-    epilogue: Any
-    bias: int = 0
-    views: tuple[View, ...] = ()
-
-
-NOTHING = Fused(kernels.Epilogue())
-
-
-def fused(
-    program: Program, epilogue: Epilogue, dst: View, bias: View | None = None, expressed: Expressed | None = None
-) -> Fused:
-    """Returns a bias (C) and post-ops that kernels can apply, as the kernel that writes `dst` takes them.
-
-    Appends copies of operands whose layout does not follow that of `dst` to `program`. `expressed`: what `expressed_on`
-    returns, where that is known.
-    """
-    after = fused_or_none(program, epilogue, dst, bias, expressed)
-    if after is None:
-        raise RuntimeError(f"no program for {', '.join(op.kind for op in epilogue)} on {dst.shape}")
-    return after
-
-
-def fused_or_none(
-    program: Program, epilogue: Epilogue, dst: View, bias: View | None = None, expressed: Expressed | None = None
-) -> Fused | None:
-    """Returns what `fused` does, and None, with nothing appended, for post-ops that no kernel can apply."""
-    native, views = NOTHING.epilogue, [] if bias is None else [bias]
-    if epilogue:
-        expressed = expressed or expressed_on(epilogue, dst)
-        if expressed is None:
-            return None
-        operands, code = expressed
-        code.tell(epilogue[-1].name)
-        laid = [_laid(program, view, dst) for view in operands]
-        native = kernels.Epilogue(code.steps, [(spread, dtypes.CODES[view.dtype]) for spread, view in laid])
-        views += (view for _, view in laid)
-    return Fused(native, 0 if bias is None else dtypes.CODES[bias.dtype], tuple(views))
-
-
-# the views that post-ops read besides the result, and the steps by which kernels apply them
-Expressed = tuple[list[View], _Code]
-
-
-def expresses(epilogue: Epilogue, dst: View) -> bool:
-    """Whether builtin kernels that write a view like `dst` (N, C, spatial...) can apply the post-ops."""
-    return expressed_on(epilogue, dst) is not None
-
-
-def expressed_on(epilogue: Epilogue, dst: View) -> Expressed | None:
-    """Returns post-ops as kernels that write a view like `dst` (N, C, spatial...) apply them; None if they cannot."""
-    if not OPS.keys() >= {op.kind for op in epilogue} or 0 in dst.shape or dst.dtype not in FLOATS:
-        return None
-    views, calls = _calls(epilogue)
-    if len(views) > MOST_OPERANDS or not all(view.dtype in FLOATS and _spread(view, dst) is not None for view in views):
-        return None
-    code = _code(tuple(calls), head=True)
-    return None if code is None else (views, code)
-
-
-def _calls(epilogue: Epilogue) -> tuple[list[View], list[Op]]:
-    views = list(dict.fromkeys([o for op in epilogue for o in op.operands if isinstance(o, View)]))
-    return views, [
-        OPS[op.kind](op.attrs).on([o if isinstance(o, int) else -1 - views.index(o) for o in op.operands])
-        for op in epilogue
-    ]
-
-
-def _channels_last(dst: View) -> bool:
-    """Whether dst (N, C, spatial...) has contiguous channels and pixels at multiples of a pitch of at least C elements.
-
-    Kernels with post-ops tell the channel of an element by its offset.
-    """
-    channels, strides = dst.shape[1], dst.strides
-    if channels > 1 and strides[1] != 1:
-        return False
-    # the pitch itself follows from axes of more than one position, which depend on sizes
-    return are_multiples((strides[0], *strides[2:]), channels) or _pixel_pitch(dst) >= channels
-
-
-def _pixel_pitch(dst: View) -> int:
-    strides = [s for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis != 1 and n > 1]
-    pitch: int = gcd(*strides) if strides else max(dst.shape[1], 1)
-    return pitch
-
-
-def _images_apart(dst: View) -> bool:
-    """Whether the images of dst do not interleave in memory, so that the offset of an element tells its image."""
-    sizes = [(s, n) for axis, (s, n) in enumerate(zip(dst.strides, dst.shape, strict=True)) if axis > 1]
-    reach = sum((n - 1) * s for s, n in sizes)
-    return dst.shape[0] == 1 or reach + dst.shape[1] <= dst.strides[0]
-
-
-def _spread(view: View, dst: View) -> str | None:
-    """Returns the kernels' name for how an operand is broadcast over dst, such as "channel"; None if they have none."""
-    if view.ndim == 1:  # a bias
-        return "channel" if view.shape == dst.shape[1:2] and _channels_last(dst) else None
-    varies = tuple([axis for axis, size in enumerate(view.shape) if size != 1])
-    if view.ndim != dst.ndim or any(view.shape[axis] != dst.shape[axis] for axis in varies):
-        return None
-    if not varies:
-        return "one"
-    if not _channels_last(dst):
-        return None
-    if varies == (1,):
-        return "channel"
-    if varies in ((0,), (0, 1)) and any(n > 1 for n in dst.shape[2:]) and _images_apart(dst):
-        return "image_channel"
-    if view.shape == dst.shape:
-        return "full"
-    return "pixel" if view.shape == (dst.shape[0], 1, *dst.shape[2:]) else None
-
-
-def _laid(program: Program, view: View, dst: View) -> tuple[str, View]:
-    """Returns the spread of an operand, and the operand as kernels read it: itself, or a copy that is appended."""
-    spread = _spread(view, dst)
-    if spread == "one":
-        return "one", view
-    if spread == "channel":
-        vector = view if view.ndim == 1 else replace(view, shape=view.shape[1:2], strides=view.strides[1:2])
-        return "channel", _vectors(program, vector, dst)
-    if spread == "image_channel":
-        return "image_channel", _vectors(program, view, dst)
-    pitch = _pixel_pitch(dst) if spread == "pixel" else 1
-    strides = tuple(0 if n == 1 else s // pitch for s, n in zip(dst.strides, view.shape, strict=True))
-    return str(spread), laid_as(program, view, strides)
-
-
-def laid_as(program: Program, view: View, strides: tuple[int, ...]) -> View:
-    """Returns a view whose elements lie by the strides of a result: itself, or a copy that is appended."""
-    if are_alike(view.shape, view.strides, strides):
-        return view
-    laid = View(Buffer(Place.SCRATCH, view.dtype, extent(view.shape, strides)), view.shape, strides)
-    program.copy(view, laid, "operand laid out as the result")
-    return laid
-
-
-def _vectors(program: Program, view: View, dst: View) -> View:
-    """Appends a copy of an operand's channels to f32 vectors (images or 1, C + REPEAT), and returns their view.
-
-    Element C + i repeats element i, so that a kernel reads on past the last channel in a run over several pixels.
-    """
-    channels, pitch = dst.shape[1], dst.shape[1] + kernels.Epilogue.REPEAT
-    images = 1 if view.ndim == 1 else dst.shape[0]
-    by_image, by_channel = [0, *_steps_of(view)] if view.ndim == 1 else _steps_of(view)[:2]
-    rounds, rest = divmod(pitch, channels)
-    items: list[CopyItem] = [((images, rounds, channels), 0, (by_image, 0, by_channel), 0, (pitch, channels, 1))]
-    if rest:
-        items.append(((images, rest), 0, (by_image, by_channel), rounds * channels, (pitch, 1)))
-    vectors = program.scratch((images, pitch), "f32")
-    program.copy_list(items, view, vectors, "vectors of channels")
-    return vectors
-
-
-def _steps_of(view: View) -> list[int]:
-    """Returns the strides of a view, with 0 for axes of size 1."""
-    return [0 if n == 1 else s for s, n in zip(view.strides, view.shape, strict=True)]
-
-
-# ---- element-wise steps ---------------------------------------------------------------------------------------
-
-
 def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: str) -> bool:
     """Appends post-ops on `source` as one step of builtin code that writes `dst`; returns False if it cannot.
 
@@ -382,7 +65,7 @@ def apply(program: Program, source: View, epilogue: Epilogue, dst: View, label: 
     """
     if any(op.kind not in OPS for op in epilogue):
         return False
-    views, calls = _calls(epilogue)
+    views, calls = calls_of(epilogue)
     operands = [source, *(over(view, dst.shape, 1) for view in views)]
     # the source, which is number 0 in `calls`, becomes -1, the first tensor that the step reads
     moved = [call.on(-1 if o == 0 else o - 1 if o < 0 else o for o in call.operands) for call in calls]
@@ -423,7 +106,7 @@ def takes(nodes: Sequence[Node], env: Env) -> bool:
     if any(node.outputs[0].shape != shape and not broadcasts(node, nodes) for node in nodes):
         return False
     operands, calls = _of_nodes(nodes)
-    return len(operands) <= MOST_OPERANDS and _code(tuple(calls), head=False) is not None
+    return len(operands) <= MOST_OPERANDS and code_of(tuple(calls), head=False) is not None
 
 
 def broadcasts(node: Node, readers: Iterable[Node]) -> bool:
@@ -601,7 +284,7 @@ def _append(program: Program, calls: Sequence[Op], operands: Sequence[View], dst
     views = list(dict.fromkeys(operands))
     places = [-1 - views.index(view) for view in operands]
     placed = (c.on(places[-1 - o] if o < 0 else o for o in c.operands) for c in calls)
-    code = _code(tuple(placed), head=False)
+    code = code_of(tuple(placed), head=False)
     if code is None or len(views) > MOST_OPERANDS:
         return False
     code.tell(label)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..backends.backend import FusionGroup
 from ..backends.integer_window import BUILDERS
 from ..graph import Node, Value
-from ..program.elementwise import INTEGERS, OPS
+from ..program.element_ops import INTEGERS, OPS
 from ..schema import kinds
 
 _PRODUCTS = kinds("multiplies")

@@ -18,7 +18,7 @@ from .. import dtypes
 from ..compile.plan import assemble
 from ..errors import Error
 from ..program.arrays import ones
-from ..program.elementwise import INTEGERS
+from ..program.element_ops import INTEGERS
 from ..program.program import Edge, NativeOp, Operand, Place, Program, argument
 from ..runtime import cpu
 from ..runtime.engines import Engine

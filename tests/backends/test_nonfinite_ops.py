@@ -12,7 +12,7 @@ from shapes.generate import GENERATORS, inside
 import dnnl_graph_ops as dgo
 from dnnl_graph_ops import dtypes, ops, schema
 from dnnl_graph_ops.convolution.nodes import CONV_KINDS
-from dnnl_graph_ops.program import elementwise
+from dnnl_graph_ops.program import element_ops
 from dnnl_graph_ops.program.post_op_errors import ALONE, LOST, worst
 
 PAGE = Path(__file__).parents[2] / "docs" / "nonfinite.md"
@@ -101,7 +101,7 @@ def test_as_the_page_says(kind, tune, seed, amount):
             for output, found, want in zip(
                 outputs, results if isinstance(results, tuple) else (results,), wanted, strict=True
             ):
-                assert output.dtype not in elementwise.FLOATS or agree(found, want, name), f"{name} in operand {place}"
+                assert output.dtype not in element_ops.FLOATS or agree(found, want, name), f"{name} in operand {place}"
 
 
 HALVED = {"strides": 2, "pads_begin": 1, "pads_end": 1, "data_format": "NCX"}

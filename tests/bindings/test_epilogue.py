@@ -10,7 +10,7 @@ from children import child
 
 from dnnl_graph_ops import _core, dtypes
 from dnnl_graph_ops import errors as refusals
-from dnnl_graph_ops.program import elementwise
+from dnnl_graph_ops.program import element_ops
 from dnnl_graph_ops.trial.functions import FALLING, FUNCTIONS, errors, numbers
 from dnnl_graph_ops.trial.post_ops import TRIED
 
@@ -317,7 +317,7 @@ def test_the_whole_range_of_f32(post_op):
     for attrs in TRIED.get(kind, [{}]):
         if mode and attrs["mode"] != mode[0]:
             continue
-        op = elementwise.OPS[kind](attrs)
+        op = element_ops.OPS[kind](attrs)
         wide = x.astype(np.float64)
         with np.errstate(all="ignore"):
             exact = FUNCTIONS[kind](wide, **attrs)

@@ -120,7 +120,7 @@ def test_a_graph_of_three_ops_stays_in_few_files():
     assert {"backends/table", "algorithms/table"} < files
     assert [len(rooms["algorithms/"]) <= 22, len(rooms["backends/"]) <= 15] == [True, True], rooms
     others = files.difference(*rooms.values())
-    assert len(others) <= 77, sorted(others)
+    assert len(others) <= 79, sorted(others)
 
 
 def test_what_is_not_of_the_family_goes_through_a_graph():

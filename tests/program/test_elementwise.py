@@ -15,7 +15,7 @@ import dnnl_graph_ops as dgo
 from dnnl_graph_ops import _core, dtypes, ops
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.ir.env import Env
-from dnnl_graph_ops.program import elementwise
+from dnnl_graph_ops.program import element_ops, elementwise, kernel_post_ops
 from dnnl_graph_ops.program.epilogue import EpilogueOp, with_bias
 from dnnl_graph_ops.program.program import Buffer, KernelStep, Place, Program, View
 from dnnl_graph_ops.strides import extent
@@ -122,7 +122,7 @@ def test_what_others_read_is_no_chain() -> None:
 
 
 def test_as_many_operands_as_a_kernel_takes() -> None:
-    for count, found in ((elementwise.MOST_OPERANDS, True), (elementwise.MOST_OPERANDS + 1, False)):
+    for count, found in ((element_ops.MOST_OPERANDS, True), (element_ops.MOST_OPERANDS + 1, False)):
         graph = dgo.Graph()
         total = graph.input("x0", (7,))
         for i in range(1, count):
@@ -211,7 +211,7 @@ def test_programs_of_post_ops(seed: int) -> None:
     program = Program()
     whole = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     program.copy(given[0], whole)
-    fused = elementwise.fused(program, tuple(epilogue), whole)
+    fused = kernel_post_ops.fused(program, tuple(epilogue), whole)
     assert all(isinstance(step, KernelStep) for step in program.steps)
     last = _core.kernels.epilogue(fused.epilogue, [shape[0], *shape[2:]], shape[1], [strides[0], *strides[2:]])
     program.kernel(last, fused.views, [whole], "post-ops")
@@ -226,10 +226,10 @@ def test_a_bias_in_front() -> None:
     bias = View(Buffer(Place.SCRATCH, "bf16", 3), (3,), (1,))
     dst = View(Buffer(Place.SCRATCH, "f32", 24), (2, 3, 4), (12, 1, 3))
     program = Program()
-    fused = elementwise.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
+    fused = kernel_post_ops.fused(program, with_bias(bias, (EpilogueOp("ReLU", {}, (0,)),)), dst)
     assert fused.epilogue.operands == len(fused.views) == 1
-    assert elementwise.fused(program, (), dst) == elementwise.NOTHING
-    fused = elementwise.fused(program, (), dst, bias)
+    assert kernel_post_ops.fused(program, (), dst) == kernel_post_ops.NOTHING
+    fused = kernel_post_ops.fused(program, (), dst, bias)
     assert (fused.bias, fused.views) == (dtypes.CODES["bf16"], (bias,))
 
 
@@ -246,9 +246,9 @@ def test_what_kernels_have_no_name_for(
 ) -> None:
     dst = View(Buffer(Place.SCRATCH, "f32", extent(shape, strides)), shape, strides)
     other = View(Buffer(Place.SCRATCH, "f32", 24), operand, (12, 4, 1))
-    assert not elementwise.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
+    assert not kernel_post_ops.expresses((EpilogueOp("Add", {}, (0, other)),), dst)
     alone = View(Buffer(Place.SCRATCH, "f32", 1), (1, 1, 1), (1, 1, 1))
-    assert elementwise.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
+    assert kernel_post_ops.expresses((EpilogueOp("Add", {}, (0, alone)),), dst)
 
 
 def test_nothing_to_take() -> None:
