@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._core import Executor, PlanCache
+from ._core import Executor, PlanCache, new_array
 from .compile.single import Argument, plan_op
-from .dtypes import canonical, numpy_dtype
+from .dtypes import CODES, canonical
 from .errors import ShapeError
 from .graph import Value
 from .ir.env import Env, default_algorithm
@@ -232,7 +232,7 @@ def _build(
         return plan.executor
 
     executor = _builds.once(lambda: cache.executor(*key), make)
-    destination = np.empty(shape, numpy_dtype(dtype)) if target is None else target
+    destination: Array = new_array(CODES[dtype], shape) if target is None else target
     executor.run([array for _, array in present], [destination])
     return destination
 

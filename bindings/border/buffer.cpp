@@ -1,5 +1,6 @@
 #include "border/buffer.hpp"
 
+#include "border/line_memory.hpp"
 #include "common/error.hpp"
 #include "graph/logical_tensor.hpp"
 
@@ -77,7 +78,10 @@ const Array& require_match(const Layout& layout, PyObject* object, const std::st
     return *array;
 }
 
-PyObject* new_array(const Layout& layout) { return make_array(layout, nullptr, 0); }
+PyObject* new_array(const Layout& layout) {
+    const LineMemory lines(layout.extent >= kAlignedBytes);
+    return make_array(layout, nullptr, 0);
+}
 
 PyObject* new_view(const Layout& layout, char* data, bool writeable) {
     using api = py::detail::npy_api;
@@ -86,8 +90,17 @@ PyObject* new_view(const Layout& layout, char* data, bool writeable) {
 
 void bind_buffer(py::module_& m) {
     array_type = py::detail::npy_api::get().PyArray_Type_;
+    prepare_line_memory();
     m.def("register_dtype", &register_dtype, py::arg("dtype"), py::arg("code"),
           "Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one.");
+    m.def(
+        "new_array",
+        [](int dtype, const std::vector<std::int64_t>& shape) {
+            PyObject* const array = new_array(Layout(dtype, shape, dense_strides(shape)));
+            if (!array) throw py::error_already_set();
+            return py::reinterpret_steal<py::array>(array);
+        },
+        py::arg("dtype"), py::arg("shape"), "A row-major array as calls return it: from 16 KB on at a cache line.");
 }
 
 }  // namespace dgo

@@ -14,15 +14,6 @@
 namespace dgo {
 namespace {
 
-std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) {
-    std::vector<std::int64_t> strides(shape.size(), 1);
-    for (std::size_t i = shape.size(); i-- > 1;)
-        // the check of sizes refuses an overflow
-        strides[i - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) *
-                                                   static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1)));
-    return strides;
-}
-
 bool same_elements(const Layout& a, const Layout& b) {
     return a.dtype == b.dtype && a.rank == b.rank && a.dims == b.dims && (a.extent == 0 || a.strides == b.strides);
 }

@@ -72,6 +72,15 @@ std::string Layout::str() const {
            tuple_text(strides.data(), rank, itemsize);
 }
 
+std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) {
+    std::vector<std::int64_t> strides(shape.size(), 1);
+    for (std::size_t i = shape.size(); i-- > 1;)
+        // the check of sizes refuses an overflow
+        strides[i - 1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) *
+                                                   static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1)));
+    return strides;
+}
+
 std::string tuple_text(const std::int64_t* values, int rank, std::int64_t unit) {
     std::string text = "(";
     for (int i = 0; i < rank; ++i) text += (i ? ", " : "") + std::to_string(values[i] / unit);

@@ -31,6 +31,9 @@ struct Layout {
     std::size_t extent = 0;  // bytes from the first element to after the last one; 0 when there are none
 };
 
+// Row-major strides in elements.
+std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape);
+
 // "(2, 3)" of the first `rank` values, each divided by `unit`.
 std::string tuple_text(const std::int64_t* values, int rank, std::int64_t unit = 1);
 

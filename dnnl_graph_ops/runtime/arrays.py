@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from .._core import new_array
 from ..errors import InvalidArgumentError, ShapeError
 from ..strides import extent
 from .device_array import DeviceArray
@@ -112,10 +113,10 @@ def empty(
         return (
             DeviceArray(shape, dtype, engine) if strides is None else DeviceArray.strided(shape, dtype, strides, engine)
         )
-    kind = dtypes.numpy_dtype(dtype)
     if strides is None:
-        return np.empty(shape, kind)
-    room = np.empty(extent(shape, strides) * kind.itemsize, np.uint8)
+        return new_array(dtypes.CODES[dtype], shape)
+    kind = dtypes.numpy_dtype(dtype)
+    room = new_array(dtypes.CODES["u8"], (extent(shape, strides) * kind.itemsize,))
     return np.ndarray(shape, kind, room, strides=[kind.itemsize * stride for stride in strides])
 
 
