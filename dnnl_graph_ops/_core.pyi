@@ -671,7 +671,7 @@ def register_dtype(dtype: np.dtype[Any], code: int) -> None:
     """Make arrays of a NumPy dtype known as elements of an oneDNN data type; results get the first one."""
 
 def new_array(dtype: int, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """A row-major array as calls return it: from 16 KB on at a cache line."""
+    """A row-major array as calls return it: from 32 KB on at a cache line."""
 
 class DeviceArrayBase:
     """An array in memory of an engine: newly allocated and row-major, or over memory of another owner."""

@@ -100,7 +100,7 @@ void bind_buffer(py::module_& m) {
             if (!array) throw py::error_already_set();
             return py::reinterpret_steal<py::array>(array);
         },
-        py::arg("dtype"), py::arg("shape"), "A row-major array as calls return it: from 16 KB on at a cache line.");
+        py::arg("dtype"), py::arg("shape"), "A row-major array as calls return it: from 32 KB on at a cache line.");
 }
 
 }  // namespace dgo

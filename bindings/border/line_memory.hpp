@@ -8,8 +8,8 @@
 
 namespace dgo {
 
-// From here on results are aligned: 16 KB take longer to write than a handler takes to set.
-inline constexpr std::size_t kAlignedBytes = 1 << 14;
+// From here on results are aligned: 32 KB take longer to write than a handler takes to set.
+inline constexpr std::size_t kAlignedBytes = 1 << 15;
 
 // Reads NumPy's table, which may raise; before the first LineMemory.
 void prepare_line_memory();

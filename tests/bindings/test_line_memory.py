@@ -1,4 +1,4 @@
-"""Memory of results, which begins at a cache line from 16 KB on."""
+"""Memory of results, which begins at a cache line from 32 KB on."""
 
 import tracemalloc
 
@@ -23,18 +23,18 @@ def test_results_begin_at_a_cache_line(strided):
 
 
 def test_functions_results_begin_at_a_cache_line():
-    src, weights = np.ones((1, 300, 1), np.float32), np.ones((1, 16, 1), np.float32)
+    src, weights = np.ones((1, 600, 1), np.float32), np.ones((1, 16, 1), np.float32)
     assert [dgo.conv_transpose(src, weights).ctypes.data % 64 for _ in range(8)] == [0] * 8
 
 
-@pytest.mark.parametrize("count", [4097, 100_000, 3_000_000])
+@pytest.mark.parametrize("count", [8193, 100_000, 3_000_000])
 def test_resizing_keeps_the_elements(count):
-    array = _core.new_array(F32, (5000,))
-    array[:] = np.arange(5000)
+    array = _core.new_array(F32, (9000,))
+    array[:] = np.arange(9000)
     array.resize(count, refcheck=False)
     assert array.ctypes.data % 64 == 0
-    assert array[:4097].tolist() == list(range(4097))
-    assert not array[5000:].any()
+    assert array[:8193].tolist() == list(range(8193))
+    assert not array[9000:].any()
 
 
 def test_memory_is_freed_and_traced():
@@ -52,5 +52,5 @@ def test_memory_is_freed_and_traced():
 def test_other_arrays_keep_numpys_handler():
     name = np._core.multiarray.get_handler_name if hasattr(np, "_core") else np.core.multiarray.get_handler_name
     before = name()
-    assert name(_core.new_array(F32, (5000,))) == "cache lines"
-    assert name() == name(np.empty(5000, np.float32)) == before
+    assert name(_core.new_array(F32, (9000,))) == "cache lines"
+    assert name() == name(np.empty(9000, np.float32)) == before
