@@ -80,12 +80,14 @@ struct Pass {
     int64_t span_count;
     int64_t further;  // distance of the panels to fetch, or 0
     int64_t lines;  // cache lines of src to fetch with each panel
+    int64_t deep;
     bool pairs;
     FetchSplit split, second;  // of the next panel; of the one behind it, by tiles of two panels
 
     Pass(const float* weights, const float* start, bool ends, int64_t deep, int64_t count)
-        : packed(weights), bias(start), last(ends), span_count(0), further(0), lines(0), pairs(makes_pairs(deep)),
-          split(deep, count), second(deep, larger(ceil_div(count, kPairRows) / 2, 1) * kTileRows) {}
+        : packed(weights), bias(start), last(ends), span_count(0), further(0), lines(0), deep(deep),
+          pairs(makes_pairs(deep)), split(deep, count),
+          second(deep, larger(ceil_div(count, kPairRows) / 2, 1) * kTileRows) {}
 };
 
 // Returns how many panels of so many rows are multiplied before further ones.
@@ -117,15 +119,18 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
             line += columns;
         }
     };
+    // Returns what is fetched between multiplications: panels to come, or where these stay near, rows of src. Other rows
+    // are fetched at once, and multiplications wait for them.
     const auto ahead_of = [&](const float* one, const FetchSplit& split) __attribute__((always_inline)) {
-        return pass.further == 0 ? Ahead{reinterpret_cast<const char*>(one), 0} : split.of(one + pass.further, t);
+        const Ahead rows = pass.further == 0 ? fetch.spread(pass.lines, pass.deep) : Ahead{nullptr, 0};
+        if (rows.step == 0) fetch.lines(pass.lines);
+        return pass.further == 0 ? rows : split.of(one + pass.further, t);
     };
     const FusedActivation activation = pass.last ? params.activation : FusedActivation{};
     const bool pairs = pass.pairs && whole && params.zero == nullptr;
     for (; pairs && at.column + 2 * kPanel <= at.end; at.column += 2 * kPanel, at.n += 2 * kPanel) {
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
         fetch_below(2 * kPanel);
-        fetch.lines(2 * pass.lines);
         for (int64_t i = 0; i < present; i += kPairRows) {
             const Ahead ahead = i == 0 ? ahead_of(panel, pass.split) : ahead_of(panel + all * kPanel, pass.second);
             pair_of(present - i)(scratch.rows + (t + i) * runs, runs, scratch.spans, pass.span_count, length, panel,
@@ -142,10 +147,10 @@ inline void write_tiles(const ProductParams& params, const TargetGroup& group, i
         }
         const Spans spans = spans_at(params, at.column, pass.span_count, scratch);
         fetch_below(columns);
-        fetch.lines(pass.lines);
+        const Ahead ahead = spans.count == 0 ? Ahead{nullptr, 0} : ahead_of(panel, pass.split);
         const float* bias = pass.bias == nullptr ? nullptr : pass.bias + at.n;
-        tile_of(present, columns)(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to,
-                                  ahead_of(panel, pass.split), activation);
+        tile_of(present, columns)(scratch.rows + t * runs, runs, spans.at, spans.count, length, panel, bias, to, ahead,
+                                  activation);
         for (int64_t i = 0; !whole && i < present; ++i) copy_cut(at.targets[t + i], at.n, to[i], true);
         for (int64_t i = 0; i < kTileRows; ++i) to[i] += kPanel;
     }
@@ -189,8 +194,12 @@ inline void write_products(const ProductParams& params, const FilterImage& image
         }
         found = base;
         // The first columns fetch the rows of src, a few lines next to each panel; later columns find them near.
+        int64_t multiplied = 0;  // panels that have weights
+        for (int64_t column = begin; column < stop; column += kPanel) {
+            multiplied += params.zero == nullptr || spans_at(params, column, 0, scratch).count > 0 ? 1 : 0;
+        }
         const int64_t row_lines = kTileRows * (depth.all / 16 + runs);
-        const int64_t once = begin > first_column ? 0 : row_lines * kPanel / (stop - begin) + 1;
+        const int64_t once = begin > first_column ? 0 : row_lines / larger(multiplied, 1) + 1;
         for (int64_t part = 0; part < depth.parts; ++part) {
             // fetches the next panels of this part of the depth, or these panels in the next part
             const bool deeper = part + 1 < depth.parts;

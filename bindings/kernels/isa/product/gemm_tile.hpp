@@ -83,6 +83,18 @@ struct Fetch {
             ++next;
         }
     }
+    // Returns at least so many of the next lines, as memory that `steps` steps fetch between multiplications, whole lines
+    // at a time; none unless rows follow each other in memory.
+    Ahead spread(int64_t count, int64_t steps) {
+        const float* const from = row(next) + at;
+        const int64_t left = (end - next) * length - at;
+        if (count == 0 || left <= 0 || row(end - 1) - row(next) != (end - 1 - next) * length) return {nullptr, 0};
+        const int64_t step = round_up(ceil_div(count * 64, steps), 64 / kSteps);
+        at += smaller(steps * step / static_cast<int64_t>(sizeof(float)), left);
+        next += at / length;
+        at %= length;
+        return {reinterpret_cast<const char*>(from), step};
+    }
 };
 template <class Row>
 Fetch(Row, int64_t, int64_t, int64_t) -> Fetch<Row>;
