@@ -25,6 +25,7 @@ void bind_device_array(py::module_& m);
 void bind_executor(py::module_& m);
 void bind_call(py::module_& m);
 void bind_plan_store(py::module_& m);
+void bind_protobuf(py::module_& m);
 }  // namespace dgo
 
 namespace {
@@ -69,6 +70,7 @@ PYBIND11_MODULE(_core_of_main, m) {
     dgo::bind_executor(m);
     dgo::bind_call(m);
     dgo::bind_plan_store(m);
+    dgo::bind_protobuf(m);
 }
 
 extern "C" PYBIND11_EXPORT PyObject* PyInit__core() { return in_main_interpreter() ? PyInit__core_of_main() : nullptr; }

@@ -925,3 +925,30 @@ def set_plan_threads(n: int) -> None:
 
 def plan_threads() -> int:
     """The number of threads that calls of this thread find plans for."""
+
+class Message:
+    """A kind of protobuf's messages, read as named tuples of the fields asked for."""
+
+    def __init__(self, made: type[Any]) -> None:
+        """made: a class of named tuples with an item for each field."""
+    def take(self, fields: Sequence[tuple[int, str, Any]]) -> None:
+        """Takes fields as (number, form, of): text, bytes, int, float; texts, blobs, ints, floats; message and
+        messages of a Message; made by a function of bytes; whole: the message's bytes, b"" where it has the
+        field `of`.
+        """
+    @property
+    def absent(self) -> Any:
+        """Returns what stands for a message that another one lacks."""
+    def read(self, data: bytes) -> Any:
+        """Returns the named tuple of a message. ValueError: these are no such bytes."""
+
+def thinned(
+    descriptor: int, size: int, whole: int, route: Sequence[int], large: int
+) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """Returns the bytes of a file of one message without large tensors, and for each of these the number of the
+    item that has it, offset and bytes.
+
+    route: numbers of fields that lead to the data of an item. large: bytes from which data is left out. A file
+    of fewer than `whole` bytes is read as a whole. ValueError: no message, or an item with its data more than
+    once.
+    """

@@ -219,7 +219,7 @@ class Algorithm:
         spent: float | None = problem.answers.get(key)
         if spent is None:
             spent = problem.answers[key] = self._spent(problem, env, factor, finishes, by_library)
-        if not problem.epilogue:
+        if not problem.functions:
             return spent
         by = cost.BY_OWN_CODE
         if finishes and self.op and not self.on_integers:

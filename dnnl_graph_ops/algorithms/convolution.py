@@ -75,11 +75,11 @@ def _work(problem: ConvProblem, env: Env) -> Counts:
     g = problem.geometry
     wide = g.rank > 1 and min(g.kernel) >= _WIDE
     shallow = problem.direction == FPROP and channels(problem)[1] == 1 and not wide
-    return counts._replace(
-        products=counts.products * (_SHALLOW if shallow else 1.0),
-        weights=counts.weights * _blocked(problem, env),
-        bytes=counts.bytes + (0.0 if leaves_rows(problem) else cropped(problem, env)),
-    )
+    blocked = _blocked(problem, env)
+    if shallow or blocked != 1:
+        products = counts.products * (_SHALLOW if shallow else 1.0)
+        counts = counts._replace(products=products, weights=counts.weights * blocked)
+    return counts if leaves_rows(problem) else counts.moving(cropped(problem, env))
 
 
 def _blocked(problem: ConvProblem, env: Env) -> float:

@@ -199,9 +199,9 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
     if has_depthwise_kernel(problem):
         products, values = factors.depthwise[problem.direction]
         return counts._replace(products=products * problem.macs, values=values * counts.values, runs=0, calls=1)
-    return counts._replace(
-        products=counts.products * _of_narrow_groups(problem, env, factors),
-        bytes=counts.bytes + waits(problem, env, factors.far),
+    narrow = _of_narrow_groups(problem, env, factors)
+    return (counts if narrow == 1 else counts._replace(products=counts.products * narrow)).moving(
+        waits(problem, env, factors.far)
     )
 
 
@@ -410,7 +410,7 @@ def _has_few_in_tiles(problem: ConvProblem, env: Env) -> bool:
 def _work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of ConvTransposeBackwardData, which reads few channels of x without a reorder."""
     counts = literal(problem, env, _COST_FACTORS)
-    counts = counts._replace(bytes=counts.bytes + (cropped(problem, env) or _strided(problem, env)))
+    counts = counts.moving(cropped(problem, env) or _strided(problem, env))
     if channels(problem)[1] > _FEW_CHANNELS or not detours(problem, env):
         return counts
     spared = Counts(*(_AS_THEY_LIE * count for count in counts))

@@ -251,7 +251,7 @@ def work(problem: ConvProblem, env: Env, far: Far = _FAR) -> Counts:
     """Counts the work of one GEMM with the columns of x, and of im2col before or col2im after it."""
     # the library's GEMM and the builtin one differ in `far` alone
     counts = answered(problem.answers, (work, env.token), lambda: _near_work(problem, env))
-    return counts._replace(bytes=counts.bytes + waits(problem, env, far))
+    return counts.moving(waits(problem, env, far))
 
 
 def _near_work(problem: ConvProblem, env: Env) -> Counts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
@@ -12,6 +12,7 @@ from ..program import kernel_post_ops
 from ..program.epilogue import Epilogue, map_views
 from ..program.program import Buffer, Ints, Place, View, dense_in
 from ..record import record
+from ..schema import OPS
 from ..shapes.attributes import Attributes, Geometry
 from ..shapes.common import channel_axes
 from ..strides import channels_last
@@ -165,6 +166,11 @@ class ConvProblem:
         place = Place.CONSTANT if self.w.is_constant else Place.SCRATCH
         weights = replace(self.w, buffer=Buffer(place, "f32", w.elements))
         return replace(self, y=as_floats(self.y), x=as_floats(self.x), w=weights, quantization=None)
+
+    @once
+    def functions(self) -> list[Sequence[float]]:
+        """The nanoseconds of the functions, such as Tanh, among the post-ops, as the op table has them."""
+        return [nanoseconds for op in self.epilogue if (nanoseconds := OPS[op.kind].nanoseconds)]
 
     @property
     def takes_epilogue(self) -> bool:

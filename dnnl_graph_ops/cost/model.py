@@ -19,7 +19,6 @@ from ..convolution.problem import DGRAD, FPROP, WGRAD, ConvProblem, is_channels_
 from ..ir.env import Env
 from ..program.program import View
 from ..runtime import rates
-from ..schema import OPS
 from . import fits, speeds
 
 # From FRESH bytes on, each weight that the library packs for a dgrad product takes as long as FRESHLY more bytes of
@@ -31,6 +30,7 @@ FRESH, FRESHLY = 32 << 20, 19.0
 _NEAR, _HIDING, _IN_TILES, _IN_HALVES = 1 << 20, 24, 4, 2
 _BROAD, _BROADEST = 1 << 10, 3.0
 _KEPT = 1 << 19  # bytes of weights that stay in the second cache level from one run of a single layer to the next
+_WIDEST = 8  # bytes of an element in any dtype, at most
 CONVERTED = 1.5  # bytes an element copied to or from f32, which mostly stays in the caches
 # the columns of "nanoseconds" in the op table
 BY_OWN_CODE, BY_CONVOLUTIONS, BY_PRODUCTS = range(3)
@@ -46,6 +46,11 @@ class Counts(NamedTuple):
     variable: float  # weights packed at every call
     bytes: float = 0.0  # traffic of further passes: layouts, conversions, post-ops
     calls: float = 1.0
+
+    def moving(self, more: float) -> Counts:
+        """Returns the counts with more bytes of traffic, in a fraction of the time of `_replace`."""
+        products, values, runs, weights, variable, moved, calls = self
+        return Counts(products, values, runs, weights, variable, moved + more, calls) if more else self
 
 
 Counting = Callable[[ConvProblem, Env], Counts]
@@ -159,7 +164,7 @@ def functions(problem: ConvProblem, env: Env, by: int) -> float:
 
     `by`: who computes them: BY_OWN_CODE, BY_CONVOLUTIONS or BY_PRODUCTS, the library's convolutions or its MatMul.
     """
-    each = sum([nanoseconds[by] for op in problem.epilogue if (nanoseconds := OPS[op.kind].nanoseconds)])
+    each = sum([nanoseconds[by] for nanoseconds in problem.functions])
     return each * 1e-9 * problem.result.size * 8 / env.lanes / env.threads if each else 0.0
 
 
@@ -257,9 +262,12 @@ def waits(problem: ConvProblem, env: Env, far: Far) -> float:
 
     The fitted constants have what layers wait that multiply more often for each byte.
     """
-    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
     gradient, result = problem.direction == WGRAD, problem.result
-    beyond = beyond_near(problem, env, item * (problem.y.size + problem.x.size if gradient else result.size))
+    size = problem.y.size + problem.x.size if gradient else result.size
+    if size * _WIDEST <= _NEAR:
+        return 0.0
+    item = dtypes.itemsize(env.compute_dtype(problem.dtype))
+    beyond = beyond_near(problem, env, item * size)
     if not beyond:
         return 0.0
     times = {FPROP: far.result, DGRAD: far.dgrad, WGRAD: far.gradient}[problem.direction]

@@ -76,7 +76,7 @@ def near(rows: np.ndarray, place: np.ndarray, squares: np.ndarray | None = None)
     This is the Matern kernel of order 3/2. `squares`: `lengths` of the rows, if they are known.
     """
     # without the differences of all features, which take as much memory as the rows
-    apart = (lengths(rows) if squares is None else squares) - 2 * np.einsum("ij,j->i", rows, place) + place @ place
+    apart = (lengths(rows) if squares is None else squares) - 2 * rows @ place + place @ place
     distance = np.sqrt(3 * np.maximum(apart, 0))
     weight: np.ndarray = (1 + distance) * np.exp(-distance)
     return weight

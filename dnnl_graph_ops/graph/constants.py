@@ -16,7 +16,6 @@ from .files import Mapped, Pages, Piece
 Array = np.ndarray[Any, Any]
 
 _FEW_BYTES = 4096
-_LENDING = (np.ndarray, memoryview)  # objects that may show memory of others
 
 
 class Meta(NamedTuple):
@@ -30,13 +29,14 @@ def owner_of(array: Array) -> tuple[Any, bool]:
     """Returns the owner of an array's memory, and whether an array of the chain of bases is writable."""
     base: Any = array
     writeable = False
-    while type(base) is np.ndarray or isinstance(base, _LENDING):
-        if isinstance(base, np.ndarray):
+    while True:
+        if type(base) is memoryview:
+            base = base.obj
+        elif isinstance(base, np.ndarray):
             writeable |= base.flags.writeable
             base = base.base
         else:
-            base = base.obj
-    return base, writeable
+            return base, writeable
 
 
 def kept(array: Array) -> tuple[Array, bool]:
@@ -88,7 +88,7 @@ class Constant:
         self._weak = weakref.ref(array)
         owner, writeable = owner_of(array)
         if isinstance(owner, Piece) and not writeable and array.flags.c_contiguous and array.size:
-            start = array.ctypes.data - np.frombuffer(owner, np.uint8).ctypes.data
+            start = _address(array) - _address(np.frombuffer(owner, np.uint8))
             self._place = owner.file, owner.offset + start, array.nbytes, array.dtype, array.shape
         # a constant of few elements is identified by the elements, once the identity is asked for
         self._token = None if array.nbytes <= _FEW_BYTES and not array.dtype.hasobject else self
@@ -159,6 +159,12 @@ def _made_of(source: Constant, make: Callable[[Array], Array]) -> Array:
     array = make(source.array)
     source.let_go()
     return array
+
+
+def _address(array: Array) -> int:
+    # `ctypes` makes an object of Python
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _nothing() -> None:

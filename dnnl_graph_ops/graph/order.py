@@ -11,6 +11,8 @@ def topological(needs: Sequence[Collection[int]]) -> tuple[list[int], list[int]]
 
     `needs[i]`: the numbers of the items that item i depends on, each once.
     """
+    if all(max(sources, default=-1) < i for i, sources in enumerate(needs)):
+        return list(range(len(needs))), []
     readers: list[list[int]] = [[] for _ in needs]
     for i, sources in enumerate(needs):
         for source in sources:

@@ -82,6 +82,10 @@ def readers_of(nodes: Sequence[Node]) -> dict[Value, list[Node]]:
     """Returns, for each value that nodes read, the nodes that read it, in their order."""
     readers: dict[Value, list[Node]] = {}
     for node in nodes:
-        for value in dict.fromkeys(node.inputs):
-            readers.setdefault(value, []).append(node)
+        for value in node.inputs:
+            before = readers.get(value)
+            if before is None:
+                readers[value] = [node]
+            elif before[-1] is not node:
+                before.append(node)
     return readers

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Error
-from ..frontends.onnx.model import Model, assembled
-from ..frontends.onnx.wire import LARGE_BYTES
+from ..frontends.onnx.model import LARGE_BYTES, Model, assembled
 from ..frontends.reading.node import Array, OnnxNode, Tensor
 from ..frontends.reading.numpy_steps.pooling import windows
 from ..frontends.reading.types import NUMPY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..errors import InvalidArgumentError
@@ -21,7 +22,8 @@ def op_schema(kind: str, where: str) -> OpSchema:
     return op
 
 
-def attr_lengths(kind: str, ndim: int) -> dict[str, int]:
+@lru_cache(1024)
+def attr_lengths(kind: str, ndim: int) -> Mapping[str, int]:
     """Returns the length of each per-axis attribute for data of `ndim` axes: `ranks` of normalise_attrs."""
     lengths = {"spatial": max(ndim - 2, 0), "rank": ndim}
     return {name: lengths[attr.length] for name, attr in op_schema(kind, kind).attrs.items() if attr.length}

@@ -92,7 +92,11 @@ def resolved(
         if not orders and len(operands) > 1 and len(operands[1]) == len(operands[0]) + 1:
             orders = f"data of shape {operands[0]} that has no batch axis gets one by src[None]"
         raise ShapeError(f"{error}; {orders}" if orders else str(error)) from None
-    return replace(record, resolved=found)
+    if record is attrs:
+        return replace(record, resolved=found)
+    # made here, so that nobody else has it: `replace` takes as long as the inference
+    object.__setattr__(record, "resolved", found)
+    return record
 
 
 def _fitting_orders(

@@ -110,6 +110,11 @@ _TYPES = {
     "dlpack_open": "tuple[int, int, tuple[int, ...], tuple[int, ...] | None, tuple[int, int], bool, object]",
     "dlpack_import.dtypes": "dict[tuple[int, int], np.dtype[Any]]",
     "lent_array": "np.ndarray[Any, Any] | None",
+    "Message.__init__.made": "type[Any]",
+    "Message.take.fields": "Sequence[tuple[int, str, Any]]",
+    "Message.absent": "Any",
+    "Message.read": "Any",
+    "thinned": "tuple[bytes, list[tuple[int, int, int]]]",
 }
 # signatures of calls and constructors, which have no text
 _MORE = {

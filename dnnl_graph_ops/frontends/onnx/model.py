@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ... import words
+from ..._core import thinned
 from ...errors import Error, InvalidArgumentError, RuntimeUnavailableError, ShapeError, UnsupportedError, extra
 from ...graph.array_file import field
 from ...graph.constants import from_piece
@@ -29,21 +30,24 @@ from ..reading.node import Array, Body, OnnxNode, Reference, Sparse, Tensor, fla
 from ..reading.records import Keep, Kept
 from ..reading.section import Lent, Section, own_bytes, section_of
 from ..reading.types import NUMPY, TYPES, type_name
+from . import messages
 from .dynamic import written_apart
 from .functions import Function, inlined
 from .q_operators import in_pairs
-from .wire import Stretch, without_large
 
 Dims = tuple[int | None, ...]
 
 # the size limit of a protobuf message
 MAX_BYTES = 1 << 31
 _BFLOAT16 = 16
-_MOST_DEPTH = 40
 # ONNX Runtime's operators, also with 16 bits and f16 scales, which ONNX has since opset 21
 _SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
-# UNDEFINED
-_NO_TYPE = 0
+# UNDEFINED, and AttributeProto.GRAPH
+_NO_TYPE, _GRAPH = 0, 5
+# an initializer of so many bytes stays in the file, which is read as a whole if it has fewer than _WHOLE_BYTES
+LARGE_BYTES, _WHOLE_BYTES = 1 << 14, 1 << 16
+# field numbers of ModelProto.graph, GraphProto.initializer, TensorProto.raw_data
+_ROUTE = (7, 5, 9)
 
 
 @dataclass(eq=False)
@@ -81,11 +85,11 @@ def read(source: Any, shapes: InputShapes | None = None) -> Model:
         InvalidArgumentError: no ONNX model, or a contradictory one; ShapeError: impossible shapes.
     """
     onnx = onnx_package()
-    proto, folder, filed = _proto(onnx, source)
-    if not proto.HasField("graph"):
+    stated, folder, filed = _stated(onnx, source)
+    graph = stated.graph
+    if graph is messages.NO_GRAPH:
         raise InvalidArgumentError("from_onnx: the model has no graph; is the file an ONNX model?")
-    graph = proto.graph
-    _check_graphs((graph, *proto.functions))
+    _check_graphs((graph, *stated.functions))
     problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, filed, problems)
     arrays = {name: array for name, array in stored.items() if array is not None}
@@ -94,22 +98,22 @@ def read(source: Any, shapes: InputShapes | None = None) -> Model:
     inputs = dict(_inputs(graph.input, defaults, problems))
     if shapes is not None:
         inputs |= _fixed(inputs, graph.input, shapes)
-    opsets = _opsets(proto.opset_import)
+    opsets = _opsets(stated.opset_import)
     if not opsets:
         raise InvalidArgumentError("from_onnx: the model imports no version of any operators (opset_import)")
     # the default opset of a model without opset imports
     opsets.setdefault("", int(onnx.defs.onnx_opset_version()))
     nodes = [*sparse, *_nodes(onnx, graph.node, opsets, folder)]
-    declared = dict.fromkeys(_text(item.name) for item in graph.input)
+    declared = dict.fromkeys(item.name for item in graph.input)
     given = (*stored, *(name for name in declared if name not in defaults))
-    outputs = tuple(_text(item.name) for item in graph.output)
-    functions = [_function(onnx, function, opsets, folder) for function in proto.functions]
+    outputs = tuple(item.name for item in graph.output)
+    functions = [_function(onnx, function, opsets, folder) for function in stated.functions]
     nbytes = own_bytes(arrays, [*nodes, *(node for function in functions for node in function.nodes)])
     if functions:
         nodes = inlined(nodes, functions, (*given, *outputs))
         _check_count(sum(1 for _ in flat(nodes)))
     return assembled(
-        _text(graph.name) or "onnx", nodes, arrays, inputs, outputs, opsets[""], sources=given, nbytes=nbytes,
+        graph.name or "onnx", nodes, arrays, inputs, outputs, opsets[""], sources=given, nbytes=nbytes,
         problems=problems,
     )  # fmt: skip
 
@@ -155,50 +159,54 @@ class _Filed:
     """Initializers that stay in the file, by number."""
 
     file: ModelFile
-    large: Mapping[int, Stretch]
+    # by number: offset and bytes
+    large: Mapping[int, tuple[int, int]]
 
     @once
     def _pieces(self) -> dict[int, Piece]:
         return dict(zip(self.large, self.file.pieces([*self.large.values()]), strict=True))
 
-    def array(self, index: int, tensor: Any) -> Array | None:
-        """Returns the elements of an initializer; None, with its data put into the proto, if NumPy cannot map them."""
+    def array(self, index: int, tensor: messages.Tensor) -> Array | messages.Tensor:
+        """Returns the elements of an initializer; the tensor with its data if NumPy cannot map them."""
         piece = self._pieces.pop(index)
         kind, shape = NUMPY.get(tensor.data_type), tuple(tensor.dims)
         if kind and not tensor.data_location and math.prod(shape) * TYPES[tensor.data_type].itemsize == len(piece):
             return from_piece(piece, kind, shape)
-        tensor.raw_data = piece[:]
-        return None
+        return tensor._replace(raw_data=piece[:])
 
 
-def _proto(onnx: Any, source: Any) -> tuple[Any, Path | None, _Filed | None]:
-    if isinstance(source, onnx.ModelProto):
-        return source, None, None
-    if not isinstance(source, str | bytes | os.PathLike):
+def _thinned(file: ModelFile) -> tuple[bytes, _Filed | None]:
+    """Returns the bytes of a file without its large initializers, which stay in the file."""
+    try:
+        content, ranges = thinned(file.descriptor, file.size, _WHOLE_BYTES, _ROUTE, LARGE_BYTES)
+    except ValueError:
+        # `Message.read` reports the error
+        return file.piece(0, file.size)[:] if file.size else b"", None
+    return content, _Filed(file, {index: (offset, nbytes) for index, offset, nbytes in ranges})
+
+
+def _stated(onnx: Any, source: Any) -> tuple[messages.Model, Path | None, _Filed | None]:
+    """Returns what a model's messages state, the folder of its other files, and the initializers left in its file."""
+    folder = file = filed = None
+    if not isinstance(source, onnx.ModelProto | str | bytes | os.PathLike):
         raise TypeError(f"from_onnx: needs a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
-    folder = filed = None
-    named = "the text" if isinstance(source, bytes) else str(source)
-    if not isinstance(source, bytes):
+    named = str(source) if isinstance(source, str | os.PathLike) else "the text"
+    if isinstance(source, str | os.PathLike):
         path = Path(source)
         file = ModelFile(path, MAX_BYTES, "from_onnx")
         folder = path.resolve().parent
-        try:
-            source, large = without_large(file)
-            filed = _Filed(file, large)
-        except ValueError:
-            # protobuf reports the error
-            source = file.piece(0, file.size)[:] if file.size else b""
-    proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(source)
-    except MemoryError:
+        if file is not None:
+            source, filed = _thinned(file)
+        model = messages.read(source) if isinstance(source, bytes) else messages.of_proto(source)
+    except (Error, MemoryError, OSError):
         raise
     except Exception as error:  # protobuf's DecodeError has another name in each of its implementations
         raise InvalidArgumentError(
             f"from_onnx: {named} is not an ONNX model: {error}"
             f"{words.of_file(named, '.onnx') or '; see what onnx.checker.check_model says of it'}"
         ) from None
-    return proto, folder, filed
+    return model, folder, filed
 
 
 def of_record(record: Any, kept: Kept, where: str) -> Model:
@@ -241,9 +249,9 @@ def _check_graphs(graphs: Sequence[Any]) -> None:
         graph, depth = stack.pop()
         count += len(graph.node)
         _check_count(count)
-        if depth > _MOST_DEPTH:
-            raise InvalidArgumentError(f"from_onnx: subgraphs in subgraphs, more than {_MOST_DEPTH} deep")
-        inner = (attr.g for node in graph.node for attr in node.attribute if attr.HasField("g"))
+        if depth > messages.MOST_DEPTH:
+            raise InvalidArgumentError(f"from_onnx: subgraphs in subgraphs, more than {messages.MOST_DEPTH} deep")
+        inner = [attr.g for node in graph.node for attr in node.attribute if attr.type == _GRAPH]
         stack += [(one, depth + 1) for one in inner]
 
 
@@ -252,22 +260,12 @@ def _check_count(nodes: int) -> None:
         raise InvalidArgumentError(f"from_onnx: {nodes} nodes, more than {MAX_OPS}")
 
 
-def _text(name: str | bytes) -> str:
-    """Returns a string, which protobuf returns as bytes if it is not UTF-8."""
-    return name if isinstance(name, str) else name.decode("utf-8", "replace")
-
-
-def _texts(names: Iterable[str | bytes]) -> tuple[str, ...]:
-    return tuple([name if isinstance(name, str) else _text(name) for name in names])
-
-
-def _domain(name: str | bytes) -> str:
+def _domain(name: str) -> str:
     """Returns the canonical domain; standard operators have two names for it."""
-    text = _text(name)
-    return "" if text == "ai.onnx" else text
+    return "" if name == "ai.onnx" else name
 
 
-def _opsets(imports: Iterable[Any]) -> dict[str, int]:
+def _opsets(imports: Iterable[messages.Opset]) -> dict[str, int]:
     """Returns {domain: opset version}; the first import of a domain counts."""
     found: dict[str, int] = {}
     for item in imports:
@@ -276,28 +274,28 @@ def _opsets(imports: Iterable[Any]) -> dict[str, int]:
 
 
 def _arrays(
-    onnx: Any, tensors: Iterable[Any], folder: Path | None, filed: _Filed | None, problems: list[str]
+    onnx: Any, tensors: Iterable[messages.Tensor], folder: Path | None, filed: _Filed | None, problems: list[str]
 ) -> dict[str, Array | None]:
     """Returns the initializers by name; None for an unsupported one."""
     arrays: dict[str, Array | None] = {}
     for index, tensor in enumerate(tensors):
-        name = _text(tensor.name)
+        name = tensor.name
         where = f"ONNX initializer {name[:80]!r}"
         if name in arrays:
             raise InvalidArgumentError(f"{where}: the name is used twice")
         try:
-            array = None
+            elements: Array | messages.Tensor = tensor
             if filed is not None and index in filed.large:
                 check_size(tensor.dims, 1, where)
-                array = filed.array(index, tensor)
-            arrays[name] = array_of(onnx, tensor, folder, where) if array is None else array
+                elements = filed.array(index, tensor)
+            arrays[name] = elements if isinstance(elements, np.ndarray) else array_of(onnx, elements, folder, where)
         except UnsupportedError as error:
             problems.append(str(error))
             arrays[name] = None
     return arrays
 
 
-def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
+def array_of(onnx: Any, tensor: messages.Tensor, folder: Path | None, where: str) -> Array:
     """Returns the elements of a TensorProto."""
     dims = tuple(tensor.dims)
     check_size(dims, 1, where)
@@ -310,7 +308,7 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     if external and folder is None:
         raise InvalidArgumentError(f"{where}: its data is in another file; pass the model's path, not its content")
     try:
-        array = np.asarray(onnx.numpy_helper.to_array(tensor, str(folder) if external else ""))
+        array = np.asarray(onnx.numpy_helper.to_array(_proto(onnx, tensor), str(folder) if external else ""))
     except MemoryError:
         raise
     except Exception as error:
@@ -321,9 +319,17 @@ def array_of(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Array:
     return array.astype(ml_dtypes.bfloat16) if tensor.data_type == _BFLOAT16 else array
 
 
-def _sparse_constants(onnx: Any, tensors: Iterable[Any], folder: Path | None) -> list[OnnxNode]:
+def _proto(onnx: Any, tensor: messages.Tensor) -> Any:
+    if tensor.whole and not tensor.raw_data:
+        return onnx.TensorProto.FromString(tensor.whole)
+    facts = tensor._asdict()
+    del facts["whole"]
+    return onnx.TensorProto(**facts)
+
+
+def _sparse_constants(onnx: Any, tensors: Iterable[messages.SparseTensor], folder: Path | None) -> list[OnnxNode]:
     """Returns sparse initializers as Constant nodes, whose dense size counts in the budget of nodes."""
-    names = [_text(tensor.values.name) for tensor in tensors]
+    names = [tensor.values.name for tensor in tensors]
     return [
         OnnxNode(name, "Constant", "", "", 13, (), (name,), {"sparse_value": _sparse(onnx, tensor, folder, where)})
         for name, tensor in zip(names, tensors, strict=True)
@@ -331,7 +337,7 @@ def _sparse_constants(onnx: Any, tensors: Iterable[Any], folder: Path | None) ->
     ]
 
 
-def _sparse(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Sparse:
+def _sparse(onnx: Any, tensor: messages.SparseTensor, folder: Path | None, where: str) -> Sparse:
     dims = tuple(tensor.dims)
     check_size(dims, 1, where)
     values, indices = (array_of(onnx, item, folder, where) for item in (tensor.values, tensor.indices))
@@ -345,7 +351,7 @@ def _sparse(onnx: Any, tensor: Any, folder: Path | None, where: str) -> Sparse:
 def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) -> Iterator[tuple[str, Tensor]]:
     seen = set(stored)
     for info in infos:
-        name = _text(info.name)
+        name = info.name
         if name in stored:
             continue
         where = f"ONNX input {name[:80]!r}"
@@ -360,17 +366,17 @@ def _inputs(infos: Iterable[Any], stored: Collection[str], problems: list[str]) 
 
 def _fixed(inputs: Mapping[str, Tensor], infos: Iterable[Any], shapes: InputShapes) -> dict[str, Tensor]:
     """Returns the inputs, with the dims that `shapes` fixes."""
-    dims = {_text(info.name): info.type.tensor_type.shape.dim for info in infos}
+    dims = {info.name: info.type.tensor_type.shape.dim for info in infos}
     declared: dict[str, NamedDims | None] = {}
     for name, one in inputs.items():
         if one.is_tensor:
-            names = [_text(dim.dim_param) or None for dim in dims[name]]
+            names = [messages.text_of(dim.dim_param) or None for dim in dims[name]]
             declared[name] = one.shape and tuple(n if d is None else d for d, n in zip(one.shape, names, strict=True))
     found = fixed(shapes, declared, "from_onnx: 'shapes'")
     return {name: replace(inputs[name], shape=shape) for name, shape in found.items()}
 
 
-def info_of(info: Any, where: str) -> Tensor:
+def info_of(info: messages.Info, where: str) -> Tensor:
     """Returns the facts of a ValueInfoProto.
 
     Raises:
@@ -395,43 +401,43 @@ def info_of(info: Any, where: str) -> Tensor:
     return Tensor(tensor.elem_type, dims)
 
 
-def _nodes(onnx: Any, nodes: Iterable[Any], opsets: Mapping[str, int], folder: Path | None) -> list[OnnxNode]:
+def _nodes(onnx: Any, nodes: Iterable[messages.Node], opsets: Mapping[str, int], folder: Path | None) -> list[OnnxNode]:
     return [_node(onnx, node, i, opsets, folder) for i, node in enumerate(nodes)]
 
 
-def _node(onnx: Any, node: Any, index: int, opsets: Mapping[str, int], folder: Path | None) -> OnnxNode:
-    kind, domain = _text(node.op_type), _domain(node.domain)
-    inputs, outputs = _texts(node.input), _texts(node.output)
-    name = _text(node.name) or next(filter(None, outputs), f"{kind}_{index}")
+def _node(onnx: Any, node: messages.Node, index: int, opsets: Mapping[str, int], folder: Path | None) -> OnnxNode:
+    kind, domain = node.op_type, _domain(node.domain)
+    inputs, outputs = node.input, node.output
+    name = node.name or next(filter(None, outputs), f"{kind}_{index}")
     opset = opsets.get(domain, opsets[""])
     if (domain, kind) in _SINCE_OPSET_21:
         domain, opset = "", 21
     attrs: dict[str, Any] = {}
-    read = OnnxNode(name, kind, domain, _text(node.overload), opset, inputs, outputs, attrs)
+    read = OnnxNode(name, kind, domain, node.overload, opset, inputs, outputs, attrs)
     for attr in node.attribute:
-        attrs[_text(attr.name)] = _attribute(onnx, attr, opsets, folder, read)
+        attrs[attr.name] = _attribute(onnx, attr, opsets, folder, read)
     return read
 
 
-def _function(onnx: Any, function: Any, opsets: Mapping[str, int], folder: Path | None) -> Function:
+def _function(onnx: Any, function: messages.Function, opsets: Mapping[str, int], folder: Path | None) -> Function:
     """Returns the function of a FunctionProto; domains without an opset import have the model's."""
-    identity = _domain(function.domain), _text(function.name), _text(function.overload)
-    inputs, outputs = _texts(function.input), _texts(function.output)
+    identity = _domain(function.domain), function.name, function.overload
+    inputs, outputs = function.input, function.output
     read = Function(identity, inputs, outputs, {}, ())
     own = {**opsets, **_opsets(function.opset_import)}
     return replace(
         read,
-        defaults={_text(attr.name): _attribute(onnx, attr, own, folder, read) for attr in function.attribute_proto},
+        defaults={attr.name: _attribute(onnx, attr, own, folder, read) for attr in function.attribute_proto},
         nodes=tuple(_nodes(onnx, function.node, own, folder)),
     )
 
 
-def _body(onnx: Any, graph: Any, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
+def _body(onnx: Any, graph: messages.Graph, opsets: Mapping[str, int], folder: Path | None, where: str) -> Body | None:
     """Returns a subgraph; None if a part of it is unsupported."""
     problems: list[str] = []
     stored = _arrays(onnx, graph.initializer, folder, None, problems)
     nodes = [*_sparse_constants(onnx, graph.sparse_initializer, folder), *_nodes(onnx, graph.node, opsets, folder)]
-    inputs, outputs = (tuple(_text(item.name) for item in some) for some in (graph.input, graph.output))
+    inputs, outputs = (tuple(item.name for item in some) for some in (graph.input, graph.output))
     if problems:
         return None
     arrays = {name: array for name, array in stored.items() if array is not None and name not in inputs}
@@ -448,23 +454,18 @@ def _declared(item: Any, where: str) -> Tensor:
         return Tensor()
 
 
-# plain attributes, by the number of their type (AttributeProto.AttributeType)
-_PLAIN_ATTRIBUTES: dict[int, Callable[[Any], Any]] = {
-    1: lambda attr: float(attr.f),
-    2: lambda attr: int(attr.i),
-    3: lambda attr: attr.s.decode("utf-8", "replace"),
-    6: lambda attr: list(attr.floats),
-    7: lambda attr: list(attr.ints),
-    8: lambda attr: [item.decode("utf-8", "replace") for item in attr.strings],
-}
+# by the number of an attribute's type (AttributeProto.AttributeType): the item with its number or text, or its list
+_ITEMS = {1: "f", 2: "i", 3: "s"}
+_LISTS = {6: "floats", 7: "ints", 8: "strings"}
 
 
 def _attribute(onnx: Any, attr: Any, opsets: Mapping[str, int], folder: Path | None, of: OnnxNode | Function) -> Any:
     if attr.ref_attr_name:
-        return Reference(_text(attr.ref_attr_name))
-    plain = _PLAIN_ATTRIBUTES.get(attr.type)
-    if plain is not None:
-        return plain(attr)
+        return Reference(attr.ref_attr_name)
+    if attr.type in _ITEMS:
+        return getattr(attr, _ITEMS[attr.type])
+    if attr.type in _LISTS:
+        return [*getattr(attr, _LISTS[attr.type])]
     kinds = onnx.AttributeProto
     if attr.type == kinds.TENSOR:
         try:
