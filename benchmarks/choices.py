@@ -201,9 +201,9 @@ def by_other_layers() -> Iterator[bool]:
             here = [loss for loss, (_, away) in zip(every, mine, strict=True) if not away]
             yield judged(f"{name}, {direction}, by other layers", here, limit)
             current = (
-                rows.forms == regressed.rows.forms
-                and np.allclose(rows.features, regressed.rows.features, rtol=0, atol=0.01)
-                and np.allclose(rows.weights, regressed.rows.weights, rtol=0, atol=0.05)
+                rows.forms == regressed.forms
+                and np.allclose(rows.features, regressed.features, rtol=0, atol=0.01)
+                and np.allclose(rows.weights, regressed.weights, rtol=0, atol=0.05)
             )
             if not current:
                 print(f"{name}, {direction}: forms count otherwise; make the table again by nearest.py")

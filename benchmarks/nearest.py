@@ -33,9 +33,14 @@ Factors = Mapping[str, float]
 
 
 class Regressed(NamedTuple):
-    """Rows of a direction, and by sample the factors of all rows and those of other layers' rows."""
+    """Rows of a direction: names of algorithms, features, and weights for each name.
 
-    rows: nearest.Rows
+    And by sample the factors of all rows, and those of other layers' rows.
+    """
+
+    forms: tuple[str, ...]
+    features: np.ndarray
+    weights: np.ndarray
     all: list[Factors]
     others: list[Factors]
 
@@ -76,7 +81,7 @@ def regressed(samples: Sequence[tuple[Sample, bool]]) -> Regressed:
             left = y[out] - np.linalg.solve(inverse[np.ix_(out, out)], weights[rows[out], j])
             for row, value in zip(rows[out], left, strict=True):
                 others[row][name] = math.exp(value)
-    return Regressed(nearest.Rows(forms, places, weights), list(known), list(others))
+    return Regressed(forms, places, weights, list(known), list(others))
 
 
 def _targets(samples: Sequence[Sample], forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -117,8 +122,7 @@ def content(recorded: Sequence[Recorded], directions: Sequence[str]) -> bytes:
             f"{regression.mean(inside) - 1:.1%} as corrected, {regression.mean(outside) - 1:.1%} by other layers; "
             f"{sorted(outside, reverse=True)[:4]}"
         )
-        numbers = np.rint(100 * np.hstack([found.rows.features, found.rows.weights])).astype(int)
-        rows[direction] = found.rows.forms, numbers
+        rows[direction] = found.forms, np.rint(100 * np.hstack([found.features, found.weights])).astype(int)
     told = [
         "{} rows of {}, {} threads, layers halved to {} gmac, {}".format(
             len(one.rows), *(one.head.get(name, "unknown") for name in ("cpu", "threads", "max_gmacs", "date"))

@@ -26,6 +26,7 @@ void bind_executor(py::module_& m);
 void bind_call(py::module_& m);
 void bind_plan_store(py::module_& m);
 void bind_protobuf(py::module_& m);
+void bind_nearest(py::module_& m);
 }  // namespace dgo
 
 namespace {
@@ -71,6 +72,7 @@ PYBIND11_MODULE(_core_of_main, m) {
     dgo::bind_call(m);
     dgo::bind_plan_store(m);
     dgo::bind_protobuf(m);
+    dgo::bind_nearest(m);
 }
 
 extern "C" PYBIND11_EXPORT PyObject* PyInit__core() { return in_main_interpreter() ? PyInit__core_of_main() : nullptr; }

@@ -952,3 +952,9 @@ def thinned(
     of fewer than `whole` bytes is read as a whole. ValueError: no message, or an item with its data more than
     once.
     """
+
+def similar_sums(rows: np.ndarray[Any, Any], place: Sequence[float]) -> list[float]:
+    """Returns the sums of rows' weights by the similarity of their features to those of a place.
+
+    rows: int16, hundredths of features and weights.
+    """

@@ -208,31 +208,33 @@ def literal(problem: ConvProblem, env: Env, factors: CostFactors) -> Counts:
 def _literal(problem: ConvProblem, env: Env) -> Counts:
     """Counts `literal` without the factors."""
     y_channels, x_channels = channels(problem)
-    wide, deep = (x_channels, y_channels) if problem.direction == DGRAD else (y_channels, x_channels)
-    surplus = problem.direction == DGRAD and any(dgrad_pads(problem.geometry)[2])
-    taps = prod(problem.geometry.kernel)
-    vast = max(taps / _VAST, 1.0) ** 0.6 if problem.direction == FPROP else 1.0
+    dgrad, macs, weights = problem.direction == DGRAD, problem.macs, problem.w.size
+    wide, deep = (x_channels, y_channels) if dgrad else (y_channels, x_channels)
+    products = macs * _met(problem) * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
+    moved: float = conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem)
+    calls = 1
+    if dgrad:
+        products *= _of_parts_of_strides(problem, env)
+        moved += _columns(problem)
+        calls += 2 * any(dgrad_pads(problem.geometry)[2])
+    elif problem.direction == FPROP:
+        products *= max(prod(problem.geometry.kernel) / _VAST, 1.0) ** 0.6
+        products *= _SPREAD if _is_read_by_taps(problem, env) else 1.0
+        products *= _FEW_IN_TILES if _has_few_in_tiles(problem, env) else 1.0
+    else:
+        products *= _of_gradient(problem, env)
+    moved += _in_lines(problem, env)
+    if dgrad:
+        moved += _TO_BLOCKS * (nbytes(problem.y) + nbytes(problem.x)) if _is_blocked(problem, env) else 0.0
+        moved += _UNTOUCHED * untouched(problem)
     return Counts(
-        products=problem.macs
-        * _met(problem)
-        * min(padded(wide, env.lanes) / max(wide, 1), env.lanes)
-        * vast
-        * _of_gradient(problem, env)
-        * (_SPREAD if _is_read_by_taps(problem, env) else 1.0)
-        * (_FEW_IN_TILES if _has_few_in_tiles(problem, env) else 1.0)
-        * _of_parts_of_strides(problem, env),
+        products=products,
         values=problem.y.size + problem.x.size,
-        runs=problem.macs / max(deep, 1),
-        weights=problem.w.size * (_SHARED if _share_sets(problem, env) else 1.0),
-        variable=packing(problem, problem.w.size),
-        bytes=conversions(problem, env)
-        + 2 * detours(problem, env)
-        + _gaps(problem)
-        + _columns(problem)
-        + _in_lines(problem, env)
-        + (_TO_BLOCKS * (nbytes(problem.y) + nbytes(problem.x)) if _is_blocked(problem, env) else 0.0)
-        + (_UNTOUCHED * untouched(problem) if problem.direction == DGRAD else 0.0),
-        calls=1 + 2 * surplus,
+        runs=macs / max(deep, 1),
+        weights=weights * (_SHARED if _share_sets(problem, env) else 1.0),
+        variable=packing(problem, weights),
+        bytes=moved,
+        calls=calls,
     )
 
 
@@ -305,9 +307,10 @@ def _is_undivided(problem: ConvProblem) -> bool:
 def _is_blocked(problem: ConvProblem, env: Env) -> bool:
     """Whether dgrad in f32 runs by an older kernel of the library, on copies of y and x in blocks of channels."""
     g = problem.geometry
+    if g.groups > 1 or not _is_undivided(problem):
+        return False
     sparse = max(g.strides) > 2 or any(map(lt, g.kernel, g.strides))
-    wide = env.lanes > 8 and env.compute_dtype(problem.dtype) == "f32"
-    return wide and sparse and g.groups == 1 and _is_undivided(problem)
+    return sparse and env.lanes > 8 and env.compute_dtype(problem.dtype) == "f32"
 
 
 def _of_gradient(problem: ConvProblem, env: Env) -> float:
@@ -391,9 +394,10 @@ def _is_read_by_taps(problem: ConvProblem, env: Env) -> bool:
 
     In f32 it copies rows as a whole first that have padding in place of a tap.
     """
+    if problem.direction != FPROP or not _is_spread(problem):
+        return False
     g = problem.geometry
-    whole = env.compute_dtype(problem.dtype) == "f32" and all(map(le, g.dilations, g.pads_begin))
-    return problem.direction == FPROP and _is_spread(problem) and not whole
+    return env.compute_dtype(problem.dtype) != "f32" or not all(map(le, g.dilations, g.pads_begin))
 
 
 def _is_spread(problem: ConvProblem) -> bool:
@@ -403,8 +407,9 @@ def _is_spread(problem: ConvProblem) -> bool:
 
 
 def _has_few_in_tiles(problem: ConvProblem, env: Env) -> bool:
-    tiles = env.has_tiles and env.compute_dtype(problem.dtype) == "bf16"
-    return tiles and problem.direction == FPROP and problem.geometry.rank == 3 and channels(problem)[1] <= env.lanes / 2
+    if problem.direction != FPROP or problem.geometry.rank != 3 or channels(problem)[1] > env.lanes / 2:
+        return False
+    return env.has_tiles and env.compute_dtype(problem.dtype) == "bf16"
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

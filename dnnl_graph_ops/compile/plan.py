@@ -330,4 +330,4 @@ def executor_of(
 
 def _nbytes(view: View) -> int:
     """Returns the bytes that a view spans from its first element to its last, gaps included."""
-    return extent(view.shape, view.strides) * dtypes.itemsize(view.dtype)
+    return extent(view.shape, view.strides) * dtypes.ITEMSIZES[view.buffer.dtype]

@@ -278,11 +278,12 @@ def _is_used(g: Sizes, axis: int, first: int) -> bool:
 
     A tap that meets one in the sizes of a trace stays for other ones as well.
     """
-    stride, trace = g.strides[axis], current()
+    stride = g.strides[axis]
     skipped = max(-(first // stride), 0)
     last = first + skipped * stride
     if skipped < int_of(g.y[axis]) and last < int_of(g.x[axis]):
         return True
+    trace = current()
     return trace is not None and not trace.allows(lambda: skipped >= g.y[axis] or last >= g.x[axis])
 
 
@@ -301,9 +302,13 @@ def weights_view(view: View, attrs: Attributes, ordinary: bool) -> View:
     """
     i, o = channel_axes(attrs.weights_format, view.ndim)
     k, c = (o, i) if ordinary else (i, o)
-    kernel = tuple(axis for axis in range(view.ndim) if axis not in (k, c))
-    ordered = view.permute((k, c, *kernel))
-    groups = attrs.groups
+    groups, ordered = attrs.groups, view
+    if (k, c) != (0, 1):
+        ordered = view.permute((k, c, *[axis for axis in range(view.ndim) if axis not in (k, c)]))
+    if groups == 1 and not attrs.known.weights.documented:
+        # `split` in a third of the time
+        first = ordered.shape[0] * ordered.strides[0]
+        return View(ordered.buffer, (1, *ordered.shape), (first, *ordered.strides), ordered.offset)
     if attrs.known.weights.documented:
         split = ordered.split(1, (groups, ordered.shape[1] // groups))
         return split.permute((1, 0, 2, *range(3, split.ndim)))

@@ -11,13 +11,14 @@ import json
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import log2, prod
+from math import exp, log2, prod
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from .. import dtypes
+from .._core import similar_sums
 from ..convolution.problem import ConvProblem, is_channels_last
 from ..ir.env import Env
 from ..once import answered
@@ -35,15 +36,23 @@ _LINE = 3840  # characters of a file's line
 
 
 class Rows(NamedTuple):
-    """The fitted rows of one direction: layers' `features` (rows, len(SCALES)), and `weights` (rows, len(forms)).
+    """The fitted rows of one direction: `hundredths` (rows, len(SCALES) + len(forms)) of layers' features and weights.
 
-    `forms`: names of algorithms, one for each column of `weights`. `squares`: `lengths` of the features.
+    `forms`: names of algorithms, one for each column of weights.
     """
 
     forms: tuple[str, ...]
-    features: np.ndarray
-    weights: np.ndarray
-    squares: np.ndarray | None = None
+    hundredths: np.ndarray
+
+    @property
+    def features(self) -> np.ndarray:
+        """The layers' features (rows, len(SCALES))."""
+        return self.hundredths[:, : len(SCALES)] / 100
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights (rows, len(forms))."""
+        return self.hundredths[:, len(SCALES) :] / 100
 
 
 def features(problem: ConvProblem, env: Env, elsewhere: bool = False) -> list[float]:
@@ -64,20 +73,12 @@ def features(problem: ConvProblem, env: Env, elsewhere: bool = False) -> list[fl
     return [value * scale for value, scale in zip(values, SCALES.values(), strict=True)]
 
 
-def lengths(rows: np.ndarray) -> np.ndarray:
-    """Returns the squared length of each row of features."""
-    squares: np.ndarray = np.einsum("ij,ij->i", rows, rows)
-    return squares
-
-
-def near(rows: np.ndarray, place: np.ndarray, squares: np.ndarray | None = None) -> np.ndarray:
+def near(rows: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Returns the similarity of each row of features to a layer's features `place`: 1 for equal ones, 0 far away.
 
-    This is the Matern kernel of order 3/2. `squares`: `lengths` of the rows, if they are known.
+    This is the Matern kernel of order 3/2, as native code has it.
     """
-    # without the differences of all features, which take as much memory as the rows
-    apart = (lengths(rows) if squares is None else squares) - 2 * rows @ place + place @ place
-    distance = np.sqrt(3 * np.maximum(apart, 0))
+    distance = np.sqrt(3 * np.square(rows - place).sum(1))
     weight: np.ndarray = (1 + distance) * np.exp(-distance)
     return weight
 
@@ -93,8 +94,7 @@ def factors(problem: ConvProblem, env: Env) -> Mapping[str, float]:
         return {}
 
     def regressed() -> Mapping[str, float]:
-        factor = np.exp(near(rows.features, np.array(features(problem, env)), rows.squares) @ rows.weights)
-        return dict(zip(rows.forms, factor.tolist(), strict=True))
+        return dict(zip(rows.forms, map(exp, similar_sums(rows.hundredths, features(problem, env))), strict=True))
 
     g = problem.geometry
     # layers that differ in dilations or post-ops alone have equal features
@@ -135,9 +135,7 @@ def _rows(file: BinaryIO, direction: str) -> Rows | None:
         length = characters + -(-characters // _LINE)
         if name == direction:
             file.seek(before, 1)
-            hundredths = np.frombuffer(a2b_base64(file.read(length)), _NUMBER).reshape(count, width)
-            features, weights = hundredths[:, : len(SCALES)] / 100, hundredths[:, len(SCALES) :] / 100
-            return Rows(tuple(forms), features, weights, lengths(features))
+            return Rows(tuple(forms), np.frombuffer(a2b_base64(file.read(length)), _NUMBER).reshape(count, width))
         before += length
     return None
 

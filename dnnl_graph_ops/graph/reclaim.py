@@ -23,8 +23,9 @@ SLACK_BYTES = 8 << 20
 
 
 class _Counted(weakref.ref["np.ndarray[Any, Any]"]):
-    nbytes = 0
-    turn = -1
+    __slots__ = ("nbytes", "turn")
+    nbytes: int
+    turn: int
 
 
 _lock = threading.RLock()
@@ -49,7 +50,7 @@ def account(array: np.ndarray[Any, Any], graph: object = None) -> None:
     """
     global _growing, _growth, _limit, _turn
     reference = _Counted(array, _note)
-    reference.nbytes = array.nbytes
+    reference.nbytes, reference.turn = array.nbytes, -1
     with _lock:
         if graph is not None:
             if _growing is None or _growing() is not graph:

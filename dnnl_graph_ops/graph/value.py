@@ -90,7 +90,8 @@ class Value:
     @property
     def _meta(self) -> Meta:
         """Shape and dtype."""
-        return Meta(self.shape, self.dtype)
+        # without the function of Python that named tuples are made by
+        return tuple.__new__(Meta, (self.shape, self.dtype))
 
     @property
     def ndim(self) -> int:

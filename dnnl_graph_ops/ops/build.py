@@ -100,6 +100,7 @@ _results: dict[Hashable, tuple[Mapping[str, Any], Sequence[Meta]]] = {}
 _MOST_RESULTS, _MOST_ITEMS = 1024, 64
 # types whose equal values are written alike
 _PLAIN = frozenset((int, str, bool, type(None)))
+_SIZES, _INTEGERS = frozenset((int, type(None))), frozenset((int,))
 
 
 def _inferred(
@@ -112,8 +113,9 @@ def _inferred(
     lenient: bool,
 ) -> tuple[Mapping[str, Any], Sequence[Meta]]:
     """Returns checked attributes of an op and its outputs, as `checked` does; `attrs` are the user's."""
-    keys = [_key(meta.shape) for meta in inputs] + [_key(value) for value in attrs.values()]
-    key = None if None in keys else (kind, *inputs, *attrs, *keys, dtype, outputs, lenient)
+    keys = [_key(value) for value in attrs.values()]
+    plain = None not in keys and all(_SIZES.issuperset(map(type, meta.shape)) for meta in inputs)
+    key = (kind, *inputs, *attrs, *keys, dtype, outputs, lenient) if plain else None
     found = None if key is None else _results.get(key)
     if found is None:
         ranks = schema.attr_lengths(kind, len(inputs[0].shape) if inputs else 0)
@@ -139,6 +141,8 @@ def _key(value: Any) -> Hashable:
     if kind is float:
         return kind, repr(value)
     if kind in (list, tuple) and len(value) <= _MOST_ITEMS:
+        if _INTEGERS.issuperset(map(type, value)):
+            return int, tuple(value)
         types = tuple(map(type, value))
         if _PLAIN.issuperset(types):
             return types, tuple(value)

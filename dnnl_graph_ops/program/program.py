@@ -59,7 +59,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return self.elements * dtypes.itemsize(self.dtype)
+        return self.elements * dtypes.ITEMSIZES[self.dtype]
 
 
 @record()

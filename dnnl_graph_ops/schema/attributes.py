@@ -73,8 +73,24 @@ def normalise_attrs(
                 result[name] = attr.default
             continue
         length = ranks.get(name) if ranks else None
-        result[name] = _value(attr, given, f"{where}: {name}", length, lenient)
+        stated = _as_stated(attr, given, length)
+        result[name] = _value(attr, given, f"{where}: {name}", length, lenient) if stated is None else stated
     return result
+
+
+def _as_stated(attr: Attr, given: Any, length: int | None) -> Any:
+    """Returns a value that `_value` would return as it is, a list as a tuple; None for all others.
+
+    Most values of models are such ones, and the text for messages takes longer than to see it.
+    """
+    if attr.type == "string":
+        return given if type(given) is str and given in attr.allowed else None
+    if attr.type == "bool":
+        return given if type(given) is bool else None
+    if type(given) in (list, tuple) and attr.type.endswith("[]"):
+        plain = length in (None, len(given)) and _are_plain(attr.type[:-2], given)
+        return tuple(given) if plain else None
+    return None
 
 
 def native_attrs(kind: str, attrs: Mapping[str, Any], version: Version) -> dict[str, Any]:

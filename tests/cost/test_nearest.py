@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dnnl_graph_ops as dgo
+from dnnl_graph_ops._core import similar_sums
 from dnnl_graph_ops.algorithms import table
 from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.bench.times import Elsewhere, described
@@ -86,8 +87,14 @@ def test_similarity_is_that_of_the_distance(rng):
         distance = np.sqrt(3) * np.linalg.norm(rows - at, axis=1)
         similarity = nearest.near(rows, at)
         np.testing.assert_allclose(similarity, (1 + distance) * np.exp(-distance), rtol=1e-10)
-        np.testing.assert_array_equal(nearest.near(rows, at, nearest.lengths(rows)), similarity)
+        weights = rng.integers(-300, 300, (50, 3))
+        hundredths = np.hstack([np.rint(100 * rows), weights]).astype(np.int16)
+        sums = similar_sums(hundredths, at.tolist())
+        np.testing.assert_allclose(sums, similarity @ weights / 100, rtol=1e-10, atol=1e-12)
     assert similarity[7] == pytest.approx(1, abs=1e-12)
+    with pytest.raises(ValueError, match="rows of 50 features"):
+        similar_sums(hundredths, [0.0] * 50)
+    assert similar_sums(hundredths[:0], at.tolist()) == [0, 0, 0]
 
 
 def test_constants_without_rows_are_not_corrected():

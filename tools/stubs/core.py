@@ -114,6 +114,7 @@ _TYPES = {
     "Message.take.fields": "Sequence[tuple[int, str, Any]]",
     "Message.absent": "Any",
     "Message.read": "Any",
+    "similar_sums.rows": "np.ndarray[Any, Any]",
     "thinned": "tuple[bytes, list[tuple[int, int, int]]]",
 }
 # signatures of calls and constructors, which have no text

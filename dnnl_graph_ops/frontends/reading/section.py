@@ -14,6 +14,8 @@ from . import records
 from .budget import Budget
 from .node import Array, OnnxNode, flat
 
+_FEW_BYTES = 4096
+
 
 @dataclass(eq=False)
 class Section:
@@ -38,15 +40,17 @@ class Section:
 
 
 class Lent(Mapping[str, Array]):
-    """Arrays by name; arrays of a file are released once they were asked for, and read again when needed."""
+    """Arrays by name; large arrays of a file are released once they were asked for, and read again when needed."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._held = {name: Constant(array) for name, array in arrays.items()}
+        self._held = {name: Constant(array) if array.nbytes > _FEW_BYTES else array for name, array in arrays.items()}
 
     def __getitem__(self, name: str) -> Array:
-        constant = self._held[name]
-        array = constant.array
-        constant.let_go()
+        held = self._held[name]
+        if not isinstance(held, Constant):
+            return held
+        array = held.array
+        held.let_go()
         return array
 
     def __iter__(self) -> Iterator[str]:
