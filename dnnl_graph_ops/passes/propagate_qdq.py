@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..backends import integer_window, window
 from ..backends.movement import VIEWS
+from ..convolution.quantization import BOUNDING
 from ..graph import Node, Value
 from ..ir import GraphView, like, linked, readers_of, twin
 from ..ir.rewrites import Rewrite
@@ -38,24 +39,25 @@ VIEW_INTEGERS = Rewrite(
 )
 REPEAT_DEQUANTIZE = Rewrite(
     "repeat_dequantize",
-    "every product or window has its own Dequantize, and so have element-wise ops among other readers",
+    "every product or window has its own Dequantize, and so have sums of a product's integers, and element-wise ops "
+    "among other readers",
 )
 
 
 def run(graph: GraphView) -> None:
-    """Moves integers, and gives every product or window a Dequantize of its own that it may be fused with.
+    """Moves integers, and gives every product, window or sum with a product a Dequantize that it may be fused with.
 
-    Element-wise ops share one, which one step of them computes, where the floats are in memory for others.
+    Other element-wise ops share one, which one step of them computes, where the floats are in memory for others.
     """
     if _QUANTIZED.isdisjoint([node.kind for node in graph.nodes()]):
         return
     _move_integers(graph)
     _view_integers(graph)
     for node in graph:
-        if node.kind not in _WITH_DEQUANTIZE:
+        shared = {value for value in _fusible(node) if graph.reads(value) > 1 or value in graph.returned}
+        if not shared:
             continue
-        shared = [graph.reads(value) > 1 or value in graph.returned for value in node.inputs]
-        inputs = [_repeated(value) if many else value for value, many in zip(node.inputs, shared, strict=True)]
+        inputs = [_repeated(value) if value in shared else value for value in node.inputs]
         dequantized = [value.node for value in inputs if value not in node.inputs and value.node is not None]
         if dequantized:
             REPEAT_DEQUANTIZE.fired(node)
@@ -65,6 +67,28 @@ def run(graph: GraphView) -> None:
     _split_elementwise(graph)
     results = {node: node.outputs[0] for node in graph if node.kind in _DEQUANTIZES}
     graph.remove(*(node for node, value in results.items() if not graph.reads(value) and value not in graph.returned))
+
+
+def _fusible(node: Node) -> Sequence[Value]:
+    """Returns the operands whose Dequantize a node may be fused with: of a sum with a product's integers, the other."""
+    if node.kind in _WITH_DEQUANTIZE:
+        return node.inputs
+    if node.kind != "Add":
+        return ()
+    left, right = map(_is_product, node.inputs)
+    return [value for value, product in zip(node.inputs, (right, left), strict=True) if product]
+
+
+def _is_product(value: Value) -> bool:
+    """Whether a value is a product's, after a ReLU or Clamp or none, as a Quantize and a Dequantize round it."""
+    maker = value.node
+    for kind in ("Dequantize", "Quantize"):
+        if maker is None or maker.kind != kind:
+            return False
+        maker = maker.inputs[0].node
+    if maker is not None and maker.kind in BOUNDING:
+        maker = maker.inputs[0].node
+    return maker is not None and maker.kind in _PRODUCTS
 
 
 def _split_elementwise(graph: GraphView) -> None:

@@ -105,12 +105,13 @@ def test_undone_at_once(dtype, zero, rng):
 
 @pytest.mark.parametrize(("channels", "row"), [(12, 400), (56, 70), (3, 5), (300, 9), (1100, 40)])
 @pytest.mark.parametrize("kinds", ["u8 u8", "s8 u8", "u8 s8"])
-def test_of_a_prelu(channels, row, kinds, rng):
-    """Integers by a PReLU to other integers, with channels last."""
+@pytest.mark.parametrize("last", [4.0, 1.0, -3.0])
+def test_of_a_prelu(channels, row, kinds, last, rng):
+    """Integers by a PReLU to other integers, with channels last; `last`: one slope, of the others' range or not."""
     read, written = kinds.split()
     source, to = ({"scales": [s], "zps": [z], "qtype": "per_tensor"} for s, z in ((0.25, 3), (0.1, 5)))
     x = rng.integers(*RANGES[read], (2, row, channels), endpoint=True).astype(dgo.dtypes.numpy_dtype(read))
-    slopes = rng.standard_normal(channels).astype(np.float32)
+    slopes = np.append(rng.uniform(-1, 1, channels - 1), last).astype(np.float32)
     graph = dgo.Graph()
     value = ops.dequantize(graph.input("x", x.shape, read), **source)
     y = ops.quantize(ops.prelu(value, graph.constant(slopes), data_format="NXC"), **to, dtype=written)

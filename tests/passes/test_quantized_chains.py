@@ -83,8 +83,12 @@ def test_random_chains_are_numpy_s_and_one_step(seed, block):
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_a_residual_block_keeps_integers_between_convolutions(dilation, rng):
-    """As exporters write it: every edge quantized, the sum of two branches too; dilated kernels add no residual."""
+@pytest.mark.parametrize("readers", [2, 3])
+def test_a_residual_block_keeps_integers_between_convolutions(dilation, readers, rng):
+    """As exporters write it: every edge quantized, the sum of two branches too; dilated kernels add no residual.
+
+    `readers`: ops that read the floats of the first source, of which the third one is not of the block.
+    """
     graph = dgo.Graph()
     attrs = {"scales": [0.5], "zps": [4]}  # even: the library turns ties by an odd one
     wide = lambda v: ops.dequantize(v, **attrs)  # noqa: E731
@@ -93,9 +97,12 @@ def test_a_residual_block_keeps_integers_between_convolutions(dilation, rng):
                               zps=[0]) for _ in range(2)]  # fmt: skip
     x = graph.input("x", (1, 4, 4, 16), "u8")
     around = {"pads_begin": dilation, "pads_end": dilation, "dilations": dilation}
-    first = narrow(ops.relu(ops.convolution(wide(x), weights[0], **around)))
-    joined = narrow(ops.relu(wide(first) + wide(x)))
+    floats = wide(x)
+    first = narrow(ops.relu(ops.convolution(floats, weights[0], **around)))
+    joined = narrow(ops.relu(wide(first) + (floats if readers == 3 else wide(x))))
     y = narrow(ops.convolution(wide(joined), weights[1], pads_begin=1, pads_end=1))
+    if readers == 3:
+        y = y, narrow(ops.tanh(floats))
     net = graph.compile(y)
     net(rng.integers(0, 256, (1, 4, 4, 16)).astype(np.uint8))
     found = [part for part in net.explain().partitions if "Add" in part.kinds]
@@ -109,7 +116,8 @@ def test_a_residual_block_keeps_integers_between_convolutions(dilation, rng):
         # the scale alone
         assert [text for text in step.reads if "f32" in text] == ["constant scalar f32"]
     data = rng.integers(0, 256, (1, 4, 4, 16)).astype(np.uint8)
-    np.testing.assert_array_equal(net(data), graph.compile(y, tune="off")(data))
+    results = [list(each.run({"x": data}).values()) for each in (net, graph.compile(y, tune="off"))]
+    assert all(map(np.array_equal, *results))
 
 
 def nearest(x, factors):

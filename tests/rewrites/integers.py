@@ -159,7 +159,9 @@ def sums(d: Draw, unmet: str | None) -> None:
     )
     total = ops.add(*((floats, other) if d.chance() else (other, floats)))
     if unmet == "an Add alone reads the floats of both":
-        d.outputs.append(d.pick(floats, other, total))
+        d.outputs.append(d.pick(floats, total))
+    elif d.chance():
+        d.pick(d.read_again, d.outputs.append)(other)
     if d.chance():
         total = d.pick(*BOUNDS)(total)
     d.leave(_quantized(d, total))

@@ -85,6 +85,10 @@ def repeated(d: Draw, unmet: str | None) -> None:
         d.leave(y)
     if d.chance():
         d.leave(ops.reduce_max(x, axes=range(1, x.ndim), keep_dims=True))
+    if d.chance() and y.shape[1] == c:
+        scale = {"scales": [d.pick(*SCALES)], "zps": [d.whole(0, 2)]}
+        y = ops.dequantize(ops.quantize(y, dtype="u8", **scale), **scale)
+        d.leave(ops.quantize(ops.add(x, y), dtype="u8", scales=[d.pick(*SCALES)], zps=[0]))
     d.pick(d.read_again, d.outputs.append)(x)
 
 

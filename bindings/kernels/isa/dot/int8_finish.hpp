@@ -36,10 +36,8 @@ struct Int8Values {
         if (other == nullptr) return scale_to_bytes(type, row, first, count, to);
         to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
             Lanes value[] = {scaled(row + c, first + c)};
-            char last[kLanes] = {};
-            const bool whole = c + kLanes <= count;
-            if (!whole) __builtin_memcpy(last, other + c, static_cast<size_t>(larger(0, count - c)));
-            add_residual<Division::checked>(whole ? other + c : last, value);
+            add_residual<Division::checked>(
+                value, [&](int) __attribute__((always_inline)) { return load_first(other + c, count - c); });
             return value[0];
         });
     }
@@ -63,55 +61,45 @@ struct Int8Values {
         }
     };
 
-    // Writes kVectors of columns of rows from channel `first` on, with scales and bias in registers. Rows of sums are
-    // `step` apart, results of a target begin at element `begin`. other: bytes from a result to what is added to it.
+    // Writes `count` columns of rows, up to kVectors, from channel `first` on, with scales and bias in registers. Few
+    // columns are those of several rows at once, which fill the bytes that are written at once. Rows of sums are `step`
+    // apart, results of a target begin at element `begin`. other: bytes from a result to what is added to it.
     template <int kVectors, bool kResidual, bool kSmall, Division kBy>
     DGO_INLINE void columns_to_bytes(ElementType type, const int32_t* row, int64_t step, const DotTarget* targets,
-                                     int64_t rows, int64_t begin, int64_t first, int64_t other) const {
-        const Quotient quotient = params.quotient;
-        const bool signs = type == ElementType::s8;
-        const Columns<kVectors> columns(*this, first);
-        for (int64_t i = 0; i < rows; ++i, row += step) {
-            char* to = targets[i].at + begin;
-            Lanes value[kVectors], v[kVectors];
-            columns.scale_to(value, row);
-            if (kResidual) add_residual<kBy>(to + other, value);
-            quotients_of<kSmall, kBy>(quotient, value, v);
-            store_integers<true>(v, quotient, signs, to);
-        }
-    }
-
-    // Writes `count` columns of rows, up to kVectors, as columns_to_bytes does: of several rows at once, which fill the
-    // bytes that are written at once.
-    template <int kVectors, bool kResidual, bool kSmall, Division kBy>
-    DGO_INLINE void narrow_to_bytes(ElementType type, const int32_t* row, int64_t step, const DotTarget* targets,
-                                    int64_t rows, int64_t begin, int64_t first, int64_t count, int64_t other) const {
-        constexpr int64_t kRows = kByteVectors / kVectors, kWidth = kVectors * kLanes;
+                                     int64_t rows, int64_t begin, int64_t first, int64_t count, int64_t other) const {
+        constexpr int64_t kRows = larger(kByteVectors / kVectors, 1), kWidth = kVectors * kLanes;
+        constexpr int kCount = kRows * kVectors;
         const Quotient quotient = params.quotient;
         const bool signs = type == ElementType::s8;
         const Columns<kVectors> columns(*this, first);
         for (int64_t i = 0; i < rows; i += kRows) {
-            Lanes value[kByteVectors], v[kByteVectors];
-            for (int64_t r = 0; r < kRows; ++r) {
-                columns.scale_to(value + r * kVectors, row + smaller(i + r, rows - 1) * step);
-            }
-            char bytes[kBytesAtOnce] = {};
-            const auto copy = [count](char* to, const char* from) __attribute__((always_inline)) {
-                if (count == kWidth) {
-                    __builtin_memcpy(to, from, kWidth);
-                } else {
-                    store_first(to, from, count);
-                }
-            };
-            const int64_t some = smaller(kRows, rows - i);
+            const int64_t last = kRows == 1 ? 0 : smaller(kRows, rows - i) - 1;
             const DotTarget* target = targets + i;
+            Lanes value[kCount], v[kCount];
+            for (int64_t r = 0; r < kRows; ++r) {
+                columns.scale_to(value + r * kVectors, row + (i + smaller(r, last)) * step);
+            }
             if (kResidual) {
-                for (int64_t r = 0; r < some; ++r) copy(bytes + r * kWidth, target[r].at + begin + other);
-                add_residual<kBy>(bytes, value);
+                add_residual<kBy>(value, [&](int j) __attribute__((always_inline)) {
+                    const int64_t c = j % kVectors * kLanes;
+                    return load_first(target[smaller(j / kVectors, last)].at + begin + other + c,
+                                      kRows == 1 ? kLanes : count - c);
+                });
             }
             quotients_of<kSmall, kBy>(quotient, value, v);
-            store_integers<true>(v, quotient, signs, bytes);
-            for (int64_t r = 0; r < some; ++r) copy(target[r].at + begin, bytes + r * kWidth);
+            if constexpr (kRows == 1) {
+                store_integers<true>(v, quotient, signs, target->at + begin);
+            } else {
+                char bytes[kBytesAtOnce];
+                store_integers<true>(v, quotient, signs, bytes);
+                for (int64_t r = 0; r <= last; ++r) {
+                    if (count == kWidth) {
+                        __builtin_memcpy(target[r].at + begin, bytes + r * kWidth, kWidth);
+                    } else {
+                        store_first(target[r].at + begin, bytes + r * kWidth, count);
+                    }
+                }
+            }
         }
     }
 
@@ -122,9 +110,10 @@ struct Int8Values {
     }
 
 private:
-    // Rounds values to the integers of their own scale, and adds those of a residual's bytes to their floats.
-    template <Division kBy, int kCount>
-    DGO_INLINE void add_residual(const char* from, Lanes (&value)[kCount]) const {
+    // Rounds values to the integers of their own scale, and adds those of a residual to their floats: of(j) returns the
+    // bytes of vector j as words.
+    template <Division kBy, int kCount, class Residual>
+    DGO_INLINE void add_residual(Lanes (&value)[kCount], Residual&& of) const {
         const Int8Residual by = params.residual;
         const uint32_t flip = by.is_signed ? 0x80 : 0;
         // integers less their zero point
@@ -135,8 +124,7 @@ private:
         quotients_of<true, kBy>(by.inner, value, v);  // bounded as floats
         for (int j = 0; j < kCount; ++j) {
             const Lanes whole_number = larger_number(lanes_of(low), at_most(rounded(v[j]), high));
-            const auto byte = bits<Integers>(load_words<1, kLanes>(from + j * kLanes) ^ flip);
-            value[j] = whole_number * by.inner.scale + to_floats(byte - zero) * by.scale;
+            value[j] = whole_number * by.inner.scale + to_floats(bits<Integers>(of(j) ^ flip) - zero) * by.scale;
         }
     }
 
@@ -296,34 +284,23 @@ struct Int8Finish {
         }
         bool whole = true;
         for (int64_t i = 0; i < rows; ++i) whole &= targets[i].low <= begin && targets[i].high >= end;
-        const auto specialised = [&](auto run) __attribute__((always_inline)) {
+        const auto columns = [&](auto vectors) __attribute__((always_inline)) {
+            const int64_t count = smaller(vectors * kLanes, end - begin);
             by_division(division, [&](auto by) __attribute__((always_inline)) {
                 by_flag(call.residual != nullptr, [&](auto residual) __attribute__((always_inline)) {
-                    by_flag(small_, [&](auto small) __attribute__((always_inline)) { run(by, residual, small); });
+                    by_flag(small_, [&](auto small) __attribute__((always_inline)) {
+                        some.columns_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows,
+                                                                            begin, first + begin, count, there);
+                    });
                 });
-            });
-        };
-        const auto columns = [&](auto vectors) __attribute__((always_inline)) {
-            specialised([&](auto by, auto residual, auto small) __attribute__((always_inline)) {
-                some.columns_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows, begin,
-                                                                    first + begin, there);
-            });
-            begin += vectors * kLanes;
-            from += vectors * kLanes;
-        };
-        const auto narrow = [&](auto vectors) __attribute__((always_inline)) {
-            const int64_t count = smaller(vectors * kLanes, end - begin);
-            specialised([&](auto by, auto residual, auto small) __attribute__((always_inline)) {
-                some.narrow_to_bytes<vectors, residual, small, by>(type, from, kSumsPitch, targets, rows, begin,
-                                                                   first + begin, count, there);
             });
             begin += count;
             from += count;
         };
         while (whole && begin + kMostBytes <= end) columns(std::integral_constant<int, kMostByteVectors>{});
         while (whole && begin + kBytesAtOnce <= end) columns(std::integral_constant<int, kByteVectors>{});
-        while (whole && begin + kLanes < end) narrow(std::integral_constant<int, kByteVectors / 2>{});
-        while (whole && begin < end) narrow(std::integral_constant<int, 1>{});
+        while (whole && begin + kLanes < end) columns(std::integral_constant<int, kByteVectors / 2>{});
+        while (whole && begin < end) columns(std::integral_constant<int, 1>{});
         if (begin == end) return false;
         const char* other = call.residual;
         visit_targets(targets, rows, begin, end, 1, from, kSumsPitch,

@@ -375,14 +375,29 @@ void run_part(const ElementwiseBlock& block, const Folded& folded, Operand* oper
     }
 }
 
+// Whether no value is above 1, below -1 or NaN: then bits without the sign are at most those of 1.
+bool within_one(const float* values, int64_t count) {
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const uint32_t size = bits<uint32_t>(values[i]) & 0x7fffffffu;
+        largest = size > largest ? size : largest;
+    }
+    return largest <= bits<uint32_t>(1.0f);
+}
+
 void run_prelu(const ElementwiseBlock& block, const Folded& folded, const Operand* operands, const Part& part) {
     const EpilogueStep& step = folded.steps[0];
     const Side& x = operands[step.left - kEpilogueOperands].side;
     const EpilogueSource& slopes = operands[step.right - kEpilogueOperands].source;
+    // those of joined rows repeat
+    const int64_t number = slopes.lane_step == 0 ? 1 : smaller(part.columns, block.columns);
+    bool gentle = false;
     for (int64_t r = 0; r < part.rows; ++r) {
         const int64_t row = part.row + r;
-        requantize_prelu(x.dequantized(row * x.row + part.column), slopes.rows[r * slopes.row_step], slopes.lane_step,
-                         folded.quotient, block.dst.type == ElementType::s8, part.columns,
+        const float* of_row = slopes.rows[r * slopes.row_step];
+        if (r == 0 || slopes.row_step != 0) gentle = within_one(of_row, number);
+        requantize_prelu(x.dequantized(row * x.row + part.column), of_row, slopes.lane_step, gentle, folded.quotient,
+                         block.dst.type == ElementType::s8, part.columns,
                          block.dst.at + row * block.dst.row + part.column);
     }
 }

@@ -1,4 +1,4 @@
-// Bytes by a table of 256: shuffles find the low 4 bits of each in 16 parts of the table, the high 4 choose the part.
+// Bytes by a table of 256, of 16 parts: shuffles find the low 4 bits of each byte in a part.
 #include "kernels/isa/elementwise/lookup.hpp"
 
 #include "kernels/isa/vector/lanes.hpp"
@@ -8,35 +8,55 @@ namespace {
 
 #ifdef __AVX512BW__
 using Bytes = __m512i;
-DGO_INLINE Bytes part_of(const uint8_t* table) { return _mm512_broadcast_i32x4(load_bytes<__m128i>(table)); }
-DGO_INLINE Bytes low_bits(Bytes x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
-DGO_INLINE Bytes find(Bytes part, Bytes at) { return _mm512_shuffle_epi8(part, at); }
-DGO_INLINE auto chosen_by(Bytes x, int bit) { return _mm512_movepi8_mask(_mm512_slli_epi16(x, 7 - bit)); }
-DGO_INLINE Bytes choose(__mmask64 by, Bytes off, Bytes on) { return _mm512_mask_blend_epi8(by, off, on); }
-#else
-using Bytes = __m256i;
-DGO_INLINE Bytes part_of(const uint8_t* table) { return _mm256_broadcastsi128_si256(load_bytes<__m128i>(table)); }
-DGO_INLINE Bytes low_bits(Bytes x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
-DGO_INLINE Bytes find(Bytes part, Bytes at) { return _mm256_shuffle_epi8(part, at); }
-DGO_INLINE Bytes chosen_by(Bytes x, int bit) { return _mm256_slli_epi16(x, 7 - bit); }
-DGO_INLINE Bytes choose(Bytes by, Bytes off, Bytes on) { return _mm256_blendv_epi8(off, on, by); }
-#endif
 
-constexpr int64_t kAtOnce = sizeof(Bytes);
+DGO_INLINE Bytes part_of(const uint8_t* table, int i) {
+    return _mm512_broadcast_i32x4(load_bytes<__m128i>(table + 16 * i));
+}
 
+// The high 4 bits choose among the results of all parts.
 DGO_INLINE Bytes looked_up(const Bytes (&parts)[16], Bytes x) {
-    const Bytes at = low_bits(x);
+    const Bytes at = _mm512_and_si512(x, _mm512_set1_epi8(15));
     Bytes results[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) results[i] = find(parts[i], at);
+    for (int i = 0; i < 16; ++i) results[i] = _mm512_shuffle_epi8(parts[i], at);
 #pragma GCC unroll 4
     for (int bit = 4; bit < 8; ++bit) {
-        const auto by = chosen_by(x, bit);
+        const __mmask64 by = _mm512_movepi8_mask(_mm512_slli_epi16(x, 7 - bit));
 #pragma GCC unroll 8
-        for (int i = 0; i < 128 >> bit; ++i) results[i] = choose(by, results[2 * i], results[2 * i + 1]);
+        for (int i = 0; i < 128 >> bit; ++i) {
+            results[i] = _mm512_mask_blend_epi8(by, results[2 * i], results[2 * i + 1]);
+        }
     }
     return results[0];
 }
+#else
+using Bytes = __m256i;
+
+// Returns a part, less the part before it in the same half of the table: both joined by xor are the part.
+DGO_INLINE Bytes part_of(const uint8_t* table, int i) {
+    const auto part = load_bytes<__m128i>(table + 16 * i);
+    return _mm256_broadcastsi128_si256(i % 8 == 0 ? part
+                                                  : _mm_xor_si128(part, load_bytes<__m128i>(table + 16 * (i - 1))));
+}
+
+// Joins the differences of all parts up to a byte's own: where a byte less 16 times the part's number is negative, a
+// shuffle gives 0. Bytes from 128 on are those of the second half.
+DGO_INLINE Bytes looked_up(const Bytes (&parts)[16], Bytes x) {
+    Bytes result = _mm256_setzero_si256();
+#pragma GCC unroll 2
+    for (int half = 0; half < 16; half += 8) {
+        Bytes at = half == 0 ? x : _mm256_xor_si256(x, _mm256_set1_epi8(-128));
+#pragma GCC unroll 8
+        for (int i = half; i < half + 8; ++i) {
+            result = _mm256_xor_si256(result, _mm256_shuffle_epi8(parts[i], at));
+            at = _mm256_subs_epi8(at, _mm256_set1_epi8(16));
+        }
+    }
+    return result;
+}
+#endif
+
+constexpr int64_t kAtOnce = sizeof(Bytes);
 
 // Fewer than a vector has.
 DGO_INLINE void look_up_few([[maybe_unused]] const uint8_t* table, [[maybe_unused]] const Bytes (&parts)[16],
@@ -54,7 +74,7 @@ DGO_INLINE void look_up_few([[maybe_unused]] const uint8_t* table, [[maybe_unuse
 void look_up(const uint8_t* table, const char* from, int64_t from_row, int64_t rows, int64_t columns, char* to,
              int64_t to_row) {
     Bytes parts[16];
-    for (int i = 0; i < 16; ++i) parts[i] = part_of(table + 16 * i);
+    for (int i = 0; i < 16; ++i) parts[i] = part_of(table, i);
     const int64_t rest = columns % kAtOnce, whole = columns - rest;
     for (int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
         for (int64_t c = 0; c < whole; c += kAtOnce) {

@@ -53,11 +53,13 @@ void run(const Call& call, Combine&& combine) {
 // Returns the largest magnitude of a dequantized operand.
 float reach(const Dequantized& of) { return (256 + __builtin_fabsf(of.zero)) * __builtin_fabsf(of.scale); }
 
+// Whether quotients of values up to `most` are below 2^31.
+bool is_small(float most, const Quotient& by) { return most * __builtin_fabsf(by.inverse) < 1e9f; }
+
 // most: the largest magnitude of results.
 template <class Combine>
 void choose(const Call& call, float most, Combine&& combine) {
-    const bool small = most * __builtin_fabsf(call.by.inverse) < 1e9f;
-    if (!small || call.left.is_signed || call.right.is_signed) return run<true, false>(call, combine);
+    if (!is_small(most, call.by) || call.left.is_signed || call.right.is_signed) return run<true, false>(call, combine);
     run<false, true>(call, combine);
 }
 
@@ -76,17 +78,20 @@ void requantize(EpilogueOp op, const Dequantized& left, const Dequantized& right
     }
 }
 
-void requantize_prelu(const Dequantized& of, const float* slopes, int64_t step, const Quotient& by, bool signs,
-                      int64_t count, char* to) {
+void requantize_prelu(const Dequantized& of, const float* slopes, int64_t step, bool gentle, const Quotient& by,
+                      bool signs, int64_t count, char* to) {
+    const bool small = gentle && is_small(reach(of), by);
     const auto some = [&](const char* from, const float* y, int64_t number, char* at) {
-        const auto run = [&](auto lane) __attribute__((always_inline)) {
-            store_quotients<false, false>(by, signs, number, at, [&](int64_t c) __attribute__((always_inline)) {
-                const Lanes x = lane.of(c);
-                return x > 0.0f ? x : x * load_bytes<Lanes>(y + c * step);
+        const auto run = [&](auto is_signed, auto below) __attribute__((always_inline)) {
+            const Lane8<is_signed> lane({from, is_signed, of.zero, of.scale});
+            store_quotients<false, below>(by, signs, number, at, [&](int64_t c) __attribute__((always_inline)) {
+                const Lanes x = lane.of(c), other = x * load_bytes<Lanes>(y + c * step);
+                return below ? larger_number(other, x) : x > 0.0f ? x : other;
             });
         };
-        const Dequantized there{from, of.is_signed, of.zero, of.scale};
-        of.is_signed ? run(Lane8<true>(there)) : run(Lane8<false>(there));
+        by_flag(of.is_signed, [&](auto is_signed) __attribute__((always_inline)) {
+            by_flag(small, [&](auto below) __attribute__((always_inline)) { run(is_signed, below); });
+        });
     };
     const int64_t rest = count % kBytesAtOnce, whole = count - rest;
     some(of.at, slopes, whole, to);

@@ -18,7 +18,8 @@ void requantize(EpilogueOp op, const Dequantized& left, const Dequantized& right
                 int64_t count, char* to);
 
 // Quotients of x > 0 ? x : x * slopes[i * step], of dequantized x; step: 1, or 0 where all lanes hold one slope.
-void requantize_prelu(const Dequantized& of, const float* slopes, int64_t step, const Quotient& by, bool signs,
-                      int64_t count, char* to);
+// gentle: no slope is above 1 or below -1.
+void requantize_prelu(const Dequantized& of, const float* slopes, int64_t step, bool gentle, const Quotient& by,
+                      bool signs, int64_t count, char* to);
 
 }  // namespace dgo::DGO_ISA

@@ -96,6 +96,20 @@ DGO_INLINE void store_first(char* to, const char* from, int64_t count) {
     put(uint8_t{});
 }
 
+// Returns the first `count` bytes as words, and zeros after them.
+template <bool kNative = kWide>
+DGO_INLINE Vec<kLanes>::u32 load_first(const char* from, int64_t count) {
+    if (count >= kLanes) return load_words<1, kLanes>(from);
+    if constexpr (kNative) {
+        const auto some = static_cast<__mmask16>((1 << larger(count, 0)) - 1);
+        return bits<Vec<kLanes>::u32>(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, from)));
+    } else {
+        char bytes[kLanes] = {};
+        if (count > 0) store_first(bytes, from, count);
+        return load_words<1, kLanes>(bytes);
+    }
+}
+
 // How quotients are computed: as products by the inverse, exact for powers of two; as sums of two products; or as products
 // that a division replaces where they are near the middle of two integers.
 enum class Division { product, sum, checked };
