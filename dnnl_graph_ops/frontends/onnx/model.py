@@ -42,8 +42,8 @@ MAX_BYTES = 1 << 31
 _BFLOAT16 = 16
 # ONNX Runtime's operators, also with 16 bits and f16 scales, which ONNX has since opset 21
 _SINCE_OPSET_21 = frozenset({("com.microsoft", "QuantizeLinear"), ("com.microsoft", "DequantizeLinear")})
-# UNDEFINED, and AttributeProto.GRAPH
-_NO_TYPE, _GRAPH = 0, 5
+# TensorProto.UNDEFINED, TensorProto.EXTERNAL, AttributeProto.GRAPH
+_NO_TYPE, _EXTERNAL, _GRAPH = 0, 1, 5
 # an initializer of so many bytes stays in the file, which is read as a whole if it has fewer than _WHOLE_BYTES
 LARGE_BYTES, _WHOLE_BYTES = 1 << 14, 1 << 16
 # field numbers of ModelProto.graph, GraphProto.initializer, TensorProto.raw_data
@@ -170,7 +170,11 @@ class _Filed:
         """Returns the elements of an initializer; the tensor with its data if NumPy cannot map them."""
         piece = self._pieces.pop(index)
         kind, shape = NUMPY.get(tensor.data_type), tuple(tensor.dims)
-        if kind and not tensor.data_location and math.prod(shape) * TYPES[tensor.data_type].itemsize == len(piece):
+        if (
+            kind
+            and tensor.data_location != _EXTERNAL
+            and math.prod(shape) * TYPES[tensor.data_type].itemsize == len(piece)
+        ):
             return from_piece(piece, kind, shape)
         return tensor._replace(raw_data=piece[:])
 
@@ -300,11 +304,16 @@ def array_of(onnx: Any, tensor: messages.Tensor, folder: Path | None, where: str
     dims = tuple(tensor.dims)
     check_size(dims, 1, where)
     kind, raw = NUMPY.get(tensor.data_type), tensor.raw_data
-    if kind and raw and not tensor.data_location and math.prod(dims) * TYPES[tensor.data_type].itemsize == len(raw):
+    if (
+        kind
+        and raw
+        and tensor.data_location != _EXTERNAL
+        and math.prod(dims) * TYPES[tensor.data_type].itemsize == len(raw)
+    ):
         return np.frombuffer(raw, kind).reshape(dims)
     if tensor.data_type == _NO_TYPE or tensor.data_type not in onnx.TensorProto.DataType.values():
         raise UnsupportedError(f"{where}: element type {type_name(tensor.data_type)}")
-    external = tensor.data_location == onnx.TensorProto.EXTERNAL
+    external = tensor.data_location == _EXTERNAL
     if external and folder is None:
         raise InvalidArgumentError(f"{where}: its data is in another file; pass the model's path, not its content")
     try:
@@ -322,9 +331,8 @@ def array_of(onnx: Any, tensor: messages.Tensor, folder: Path | None, where: str
 def _proto(onnx: Any, tensor: messages.Tensor) -> Any:
     if tensor.whole and not tensor.raw_data:
         return onnx.TensorProto.FromString(tensor.whole)
-    facts = tensor._asdict()
-    del facts["whole"]
-    return onnx.TensorProto(**facts)
+    location = {"data_location": _EXTERNAL} if tensor.data_location == _EXTERNAL else {}
+    return onnx.TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=tensor.raw_data, **location)
 
 
 def _sparse_constants(onnx: Any, tensors: Iterable[messages.SparseTensor], folder: Path | None) -> list[OnnxNode]:
