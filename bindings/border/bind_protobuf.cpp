@@ -1,5 +1,4 @@
-// Messages of protobuf as named tuples of the fields that a reader asks for, and files without their large tensors.
-#include <algorithm>
+// Messages of protobuf as named tuples of the fields that a reader asks for.
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -11,10 +10,10 @@
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <unistd.h>
 
 #include "common/gil.hpp"
 #include "common/protobuf.hpp"
+#include "common/protobuf_file.hpp"
 
 namespace py = pybind11;
 
@@ -33,6 +32,7 @@ constexpr std::pair<const char*, Form> kForms[] = {
     {"message", Form::message}, {"messages", Form::messages}, {"made", Form::made},     {"whole", Form::whole},
 };
 constexpr int kMostDepth = 130;  // of messages in messages
+constexpr unsigned kMostNumber = 255;  // of a field
 
 py::object owned(PyObject* object) {
     if (!object) throw py::error_already_set();
@@ -61,30 +61,35 @@ public:
 
     explicit Message(py::type made) : made_(std::move(made)) {}
 
-    void take(const std::vector<Spec>& fields) {
-        if (!PyType_IsSubtype(type(), &PyTuple_Type) || py::len(made_.attr("_fields")) != fields.size()) {
-            throw py::value_error("needs a class of named tuples with " + std::to_string(fields.size()) + " items");
+    void take(const std::vector<Spec>& specs) {
+        if (!PyType_IsSubtype(type(), &PyTuple_Type) || py::len(made_.attr("_fields")) != specs.size()) {
+            throw py::value_error("needs a class of named tuples with " + std::to_string(specs.size()) + " items");
         }
-        fields_.clear();
-        places_.assign(1, -1);
-        for (const auto& [number, name, of] : fields) {
-            Field field{number, Form::text, nullptr, of};
+        std::vector<Field> fields;
+        std::vector<int> places(kMostNumber + 1, -1);
+        for (const auto& [number, name, of] : specs) {
             const auto* form = std::begin(kForms);
             while (form != std::end(kForms) && form->first != name) ++form;
             if (form == std::end(kForms)) throw py::value_error("there is no form " + name);
-            field.form = form->second;
-            if (field.form == Form::message || field.form == Form::messages) field.inner = of.cast<const Message*>();
-            if (places_.size() <= number) places_.resize(number + 1, -1);
-            places_[number] = static_cast<int>(fields_.size());
-            fields_.push_back(field);
+            if (number > kMostNumber) throw py::value_error("takes no field of number " + std::to_string(number));
+            Field field{form->second, nullptr, of};
+            if (field.form == Form::message || field.form == Form::messages) field.inner = &of.cast<const Message&>();
+            if (field.form != Form::whole) places[number] = static_cast<int>(fields.size());
+            fields.push_back(field);
         }
-        // of the message itself
-        places_[0] = -1;
+        for (Field& field : fields) {
+            if (field.form != Form::whole) continue;
+            field.instead = places.at(field.of.cast<unsigned>());
+            if (field.instead < 0) throw py::value_error("takes no field instead of the whole");
+        }
+        fields_ = std::move(fields);
+        places_ = std::move(places);
     }
 
     py::object read(std::string_view message, int depth) const {
         if (depth > kMostDepth)
             throw Malformed("messages in messages, more than " + std::to_string(kMostDepth) + " deep");
+        if (fields_.empty()) throw Malformed("a message of which no fields are taken");
         std::vector<py::object> items(fields_.size());
         std::vector<std::pair<int, std::string_view>> parts;  // of messages
         for (std::string_view rest = message; !rest.empty();) {
@@ -121,10 +126,10 @@ public:
 
 private:
     struct Field {
-        unsigned number;
         Form form;
         const Message* inner;
-        py::object of;  // Message: keeps it alive; made: the function; whole: the number of the field that replaces it
+        py::object of;  // Message: keeps it alive; made: the function; whole: the number of the field instead of it
+        int instead = -1;  // its place
     };
 
     // Enters a field; one of another kind than the form's is none of the message's, as protobuf has it.
@@ -175,7 +180,7 @@ private:
     py::object made_of(std::vector<py::object>& items, std::string_view message) const {
         std::vector<bool> replaced(items.size());
         for (size_t i = 0; i < items.size(); ++i)
-            if (fields_[i].form == Form::whole) replaced[i] = bool(items[places_.at(fields_[i].of.cast<unsigned>())]);
+            if (fields_[i].form == Form::whole) replaced[i] = bool(items[fields_[i].instead]);
         const py::object made = owned(type()->tp_alloc(type(), static_cast<Py_ssize_t>(items.size())));
         for (size_t i = 0; i < items.size(); ++i) {
             const Field& field = fields_[i];
@@ -212,89 +217,6 @@ private:
     mutable py::object absent_;
 };
 
-// Copies a file without large tensors: the data in the last field of a route of messages.
-class Thinning {
-public:
-    Thinning(int descriptor, std::vector<uint64_t> route, uint64_t large)
-        : descriptor_(descriptor), route_(std::move(route)), large_(large) {}
-
-    // Appends a message to `copy`; `first`: where the fields begin that were not copied yet.
-    void append(std::string& copy, uint64_t first, uint64_t end, size_t depth) {
-        unsigned parts = 0;
-        for (uint64_t start = first; start < end;) {
-            std::string_view rest = block(start);
-            const size_t before = rest.size();
-            const Head head = protobuf::take_head(rest);
-            const uint64_t begin = start + (before - rest.size());
-            if (head.nbytes > end - std::min(begin, end)) throw Malformed("a field beyond the end");
-            const uint64_t stop = begin + head.nbytes;
-            if (head.kind == Kind::bytes && head.number == route_[depth]) {
-                if (depth + 1 == route_.size()) {
-                    ++parts;
-                    if (head.nbytes >= large_) {
-                        ranges.emplace_back(items_, begin, head.nbytes);
-                        append(copy, first, start);
-                        first = stop;
-                    }
-                } else if (depth + 2 < route_.size() || head.nbytes >= large_) {
-                    std::string inner;
-                    append(inner, begin, stop, depth + 1);
-                    append(copy, first, start);
-                    protobuf::append_varint(copy, head.number << 3 | static_cast<unsigned>(head.kind));
-                    protobuf::append_varint(copy, inner.size());
-                    copy += inner;
-                    first = stop;
-                }
-                items_ += depth + 2 == route_.size();
-            }
-            start = stop;
-        }
-        append(copy, first, end);
-        if (parts > 1) throw Malformed("data more than once");
-    }
-
-    // Appends a range of the file; less if the file ends before.
-    void append(std::string& copy, uint64_t start, uint64_t stop) {
-        while (start < stop) {
-            const size_t size = copy.size();
-            copy.resize(size + std::min<uint64_t>(stop - start, 1 << 20));
-            const size_t count = read(copy.data() + size, copy.size() - size, start);
-            copy.resize(size + count);
-            if (!count) return;
-            start += count;
-        }
-    }
-
-    std::vector<std::tuple<uint64_t, uint64_t, uint64_t>> ranges;  // the number of the item, offset, bytes
-
-private:
-    size_t read(char* room, size_t nbytes, uint64_t offset) const {
-        for (;;) {
-            const ssize_t count = pread(descriptor_, room, nbytes, static_cast<off_t>(offset));
-            if (count >= 0) return static_cast<size_t>(count);
-            if (errno != EINTR) throw std::system_error(errno, std::generic_category());
-        }
-    }
-
-    // Returns the bytes from a position on: a field's head as a whole, unless the file ends before.
-    std::string_view block(uint64_t start) {
-        constexpr size_t kMostHead = 20;
-        if (start < offset_ || start + kMostHead > offset_ + block_.size()) {
-            block_.resize(1 << 12);
-            block_.resize(read(block_.data(), block_.size(), start));
-            offset_ = start;
-        }
-        return std::string_view(block_).substr(start - offset_);
-    }
-
-    const int descriptor_;
-    const std::vector<uint64_t> route_;
-    const uint64_t large_;
-    uint64_t items_ = 0;
-    std::string block_;  // part of the file
-    uint64_t offset_ = 0;
-};
-
 template <typename F>
 auto raising(F&& read) {
     try {
@@ -308,18 +230,14 @@ auto raising(F&& read) {
     }
 }
 
-py::tuple thinned(int descriptor, uint64_t size, uint64_t whole, std::vector<uint64_t> route, uint64_t large) {
-    std::string copy;
-    Thinning thinning(descriptor, std::move(route), large);
-    raising([&] {
+py::tuple without_large(int descriptor, uint64_t size, uint64_t whole, const std::vector<uint64_t>& route,
+                        uint64_t large) {
+    if (route.size() < 2) throw py::value_error("needs a route of two fields or more");
+    const protobuf::Thinned file = raising([&] {
         const ReleaseGil release;
-        if (size < whole) {
-            thinning.append(copy, 0, size);
-        } else {
-            thinning.append(copy, 0, size, 0);
-        }
+        return protobuf::thinned(descriptor, size, whole, route, large);
     });
-    return py::make_tuple(bytes_of(copy), thinning.ranges);
+    return py::make_tuple(bytes_of(file.copy), file.ranges);
 }
 
 }  // namespace
@@ -340,7 +258,7 @@ void bind_protobuf(py::module_& m) {
                 return raising([&] { return self.read(std::string_view(data), 0); });
             },
             py::arg("data"), "Returns the named tuple of a message. ValueError: these are no such bytes.");
-    m.def("thinned", thinned, py::arg("descriptor"), py::arg("size"), py::arg("whole"), py::arg("route"),
+    m.def("thinned", without_large, py::arg("descriptor"), py::arg("size"), py::arg("whole"), py::arg("route"),
           py::arg("large"),
           "Returns the bytes of a file of one message without large tensors, and for each of these the number of the "
           "item that has it, offset and bytes.\n\nroute: numbers of fields that lead to the data of an item. large: "

@@ -107,13 +107,30 @@ def test_what_is_no_message(content, text, tmp_path):
             dgo.from_onnx(source)
 
 
-def test_wrong_forms():
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ([], "needs a class of named tuples with 0 items"),
+        ([(1, "text", None), (2, "number", None)], "there is no form number"),
+        ([(1, "text", None), (256, "int", None)], "no field of number 256"),
+        ([(1, "text", None), (0, "whole", 2)], "no field instead"),
+    ],
+)
+def test_wrong_forms(fields, text):
     kind = Message(messages.Opset)
-    for fields in ([], [(1, "text", None), (2, "number", None)]):
-        with pytest.raises(ValueError, match=r"needs a class|no form number"):
-            kind.take(fields)
+    with pytest.raises(ValueError, match=text):
+        kind.take(fields)
+    with pytest.raises(ValueError, match="no fields are taken"):
+        kind.read(b"")
+
+
+def test_wrong_classes_and_routes(tmp_path):
     with pytest.raises(ValueError, match="needs a class"):
         Message(int).take([])
+    with pytest.raises(TypeError):
+        Message(messages.Opset).take([(1, "text", None), (2, "message", None)])
+    with pytest.raises(ValueError, match="route of two fields"):
+        thinned(0, 10, 0, [], 1000)
 
 
 def test_tensors_of_any_form():
