@@ -25,7 +25,7 @@ public:
             const size_t before = rest.size();
             const Head head = take_head(rest);
             const uint64_t begin = start + (before - rest.size());
-            if (head.nbytes > end - std::min(begin, end)) throw Malformed("a field beyond the end");
+            if (begin > end || head.nbytes > end - begin) throw Malformed("a field beyond the end");
             const uint64_t stop = begin + head.nbytes;
             if (head.kind == Kind::bytes && head.number == route_[depth]) {
                 if (depth + 1 == route_.size()) {
