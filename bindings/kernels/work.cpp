@@ -1,5 +1,6 @@
 // The work of a kernel's run, from which its time is estimated.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "common/error.hpp"
@@ -141,6 +142,15 @@ Work filter_work(const FilterProblem& p, WorkOf direction, int src_dtype, int ds
     const bool broken = uneven && direction == WorkOf::fprop;
     const bool whole = tiled || padded(width, of.filter.panel) == width;
     work.products = tiles * points * pairs * (broken ? kBrokenSums : 1.0);
+    if (direction == WorkOf::dgrad && !tiled && points < phases) {
+        // phases without a tap are multiplied by zeros where they share a panel with others
+        const FilterLayout layout = dgrad_layout(p);
+        std::vector<int32_t> targets(static_cast<size_t>(layout.targets));
+        std::iota(targets.begin(), targets.end(), 0);
+        const PanelSizes panels{of.filter.panel, of.filter.chunk, 1, of.filter.panel / 2};
+        const double each = multiplied(layout, targets, p.out_channels, panels);
+        work.products = std::max(work.products, tiles * (in + kTilePrice) * each);
+    }
     work.values = (large ? kLargeTransform : 1.0) * tiles * points * (in / phases + out);
     if (strips) {
         const double images = number(p.batch * p.groups), src = volume(p.in) * in, dst = volume(p.out) * out;

@@ -32,6 +32,16 @@ def test_products_are_about_the_kernels_own(channels, tile):
     assert 0.4 * kernel.products <= work.products <= 1.6 * begun * kernel.products
 
 
+def test_phases_without_a_tap_are_multiplied_where_they_share_a_panel():
+    """With 16 channels two phases fill a panel of 32 columns, with 32 each phase has panels of its own."""
+    products = {}
+    for channels in (16, 32):
+        case = kernels.FilterProblem(1, 64, channels, (40, 40), (80, 80), (1, 1), (2, 2), (0, 0), (1, 1))
+        products[channels] = kernels.filter_work(case, "dgrad", F32, F32, isa="avx512").products
+    assert products[32] == pytest.approx(40 * 40 * (64 + 8) * 32)
+    assert products[16] == pytest.approx(40 * 40 * (64 + 8) * 32)
+
+
 def test_another_sets_work_can_be_asked_for():
     """Wider vectors have more lanes that only fill up; this process runs one of the two."""
     case = problem(channels=(32, 3))

@@ -202,6 +202,23 @@ int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& ta
     return used;
 }
 
+double multiplied(const FilterLayout& layout, const std::vector<int32_t>& targets, int64_t columns,
+                  const PanelSizes& of) {
+    const int64_t pairs = layout.planes * layout.segments, all = static_cast<int64_t>(targets.size()) * columns;
+    const auto width = [&](int64_t column) { return std::min(round_up(all - column, of.unit), of.columns); };
+    if (layout.zero.empty()) return static_cast<double>(pairs * round_up(all, of.unit));
+    int64_t products = 0;
+    for (int64_t i = 0; i < pairs; ++i) {
+        for (int64_t column = 0; column < all; column += of.columns) {
+            const auto* first = targets.data() + column / columns;
+            const auto* last = targets.data() + ceil_div(std::min(column + of.columns, all), columns);
+            const auto has_weights = [&](int32_t target) { return !layout.zero[i * layout.targets + target]; };
+            products += std::any_of(first, last, has_weights) ? width(column) : 0;
+        }
+    }
+    return static_cast<double>(products);
+}
+
 Arrangement::Arrangement(const FilterProblem& problem, FilterDirection direction, const PanelSizes& of)
     : layout(layout_of(problem, direction)),
       rows(direction == FilterDirection::dgrad ? problem.in_channels : problem.out_channels),

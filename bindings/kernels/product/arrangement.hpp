@@ -46,6 +46,11 @@ struct TargetGroups {
 // Returns the products of one tile for each pair of channels.
 int64_t used_products(const FilterLayout& layout, const std::vector<int32_t>& targets);
 
+// Returns the multiplications of one tile for each row: those of panels in which a target has weights, with the columns
+// that fill up a panel or its half.
+double multiplied(const FilterLayout& layout, const std::vector<int32_t>& targets, int64_t columns,
+                  const PanelSizes& of);
+
 struct Arrangement {
     FilterLayout layout;
     int64_t rows, columns;  // channels of one group
