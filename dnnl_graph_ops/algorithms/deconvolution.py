@@ -214,7 +214,7 @@ def _literal(problem: ConvProblem, env: Env) -> Counts:
     moved: float = conversions(problem, env) + 2 * detours(problem, env) + _gaps(problem)
     calls = 1
     if dgrad:
-        products *= _of_parts_of_strides(problem, env)
+        products *= _of_parts_of_strides(problem, env) * _of_few_summed(problem, env)
         moved += _columns(problem)
         calls += 2 * any(dgrad_pads(problem.geometry)[2])
     elif problem.direction == FPROP:
@@ -410,6 +410,16 @@ def _has_few_in_tiles(problem: ConvProblem, env: Env) -> bool:
     if problem.direction != FPROP or problem.geometry.rank != 3 or channels(problem)[1] > env.lanes / 2:
         return False
     return env.has_tiles and env.compute_dtype(problem.dtype) == "bf16"
+
+
+def _of_few_summed(problem: ConvProblem, env: Env) -> float:
+    """Returns the cost factor of dgrad in f32 that sums few channels, which the library fills up to a vector.
+
+    Half a vector of channels takes as long as these products tell.
+    """
+    if problem.geometry.groups > 1 or env.compute_dtype(problem.dtype) != "f32":
+        return 1.0
+    return max(env.lanes / 2 / max(channels(problem)[0], 1), 1.0)
 
 
 def _work(problem: ConvProblem, env: Env) -> Counts:

@@ -265,6 +265,10 @@ SLOW = [
     (Problem("rows of groups", 2, 160, 160, (4, 4), (7, 7), (1, 1), groups=10), DGRAD, "f32", "builtin grouped"),
     # an older kernel runs, on copies in blocks of channels
     (Problem("undivided", 2, 160, 32, (28, 28), (4, 4), (3, 3)), DGRAD, "f32", "deconvolution"),
+    # a few summed channels are filled up to a vector
+    (Problem("few sums", 1, 4, 8, (18,) * 3, (7,) * 3, (1,) * 3), DGRAD, "f32", "deconvolution"),
+    # two phases share a register tile, and one has no tap
+    (Problem("phases without taps", 2, 1536, 16, (40, 40), (1, 1), (2, 2)), DGRAD, "f32", "builtin direct"),
     # sums over short rows, with padding between them
     (Problem("short rows", 4, 16, 384, (5, 5), (7, 7), (4, 4), (3, 3), (3, 3)), WGRAD, "f32", "builtin direct"),
     # few channels are transformed as whole vectors
