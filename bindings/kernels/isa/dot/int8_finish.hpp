@@ -24,7 +24,7 @@ struct Int8Values {
     void round(ElementType type, const int32_t* row, int64_t count, char* to) const {
         if (is_byte(type)) {
             to_bytes(type, count, to,
-                     [&](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
+                     [&](int64_t c, int64_t) __attribute__((always_inline)) { return load_bytes<Lanes>(row + c); });
         } else {
             narrow(type, reinterpret_cast<const float*>(row), count, to);
         }
@@ -34,10 +34,10 @@ struct Int8Values {
     DGO_INLINE void scale_and_round(ElementType type, const int32_t* row, int64_t first, int64_t count,
                                     const char* other, char* to) const {
         if (other == nullptr) return scale_to_bytes(type, row, first, count, to);
-        to_bytes(type, count, to, [&](int64_t c) __attribute__((always_inline)) {
+        to_bytes(type, count, to, [&](int64_t c, int64_t left) __attribute__((always_inline)) {
             Lanes value[] = {scaled(row + c, first + c)};
             add_residual<Division::checked>(
-                value, [&](int) __attribute__((always_inline)) { return load_first(other + c, count - c); });
+                value, [&](int) __attribute__((always_inline)) { return load_first(other + c, left); });
             return value[0];
         });
     }
@@ -105,8 +105,9 @@ struct Int8Values {
 
     template <bool kFloats = false>
     DGO_INLINE void scale_to_bytes(ElementType type, const int32_t* row, int64_t first, int64_t count, char* to) const {
-        to_bytes(type, count, to,
-                 [&](int64_t c) __attribute__((always_inline)) { return scaled<kFloats>(row + c, first + c); });
+        to_bytes(type, count, to, [&](int64_t c, int64_t) __attribute__((always_inline)) {
+            return scaled<kFloats>(row + c, first + c);
+        });
     }
 
 private:

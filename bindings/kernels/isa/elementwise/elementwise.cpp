@@ -55,17 +55,9 @@ float rounded_quotient(float x, const Quotient& by) { return __builtin_rintf(x /
 
 // Nothing past the last float is read.
 void narrow_whole(const float* from, int64_t count, const Quotient& quotient, bool signs, char* to) {
-    const auto store = [&](const float* some, int64_t number, char* at) {
-        store_quotients<false, false>(quotient, signs, number, at, [=](int64_t c) __attribute__((always_inline)) {
-            return load_bytes<Lanes>(some + c);
-        });
-    };
-    const int64_t rest = count % kBytesAtOnce, whole = count - rest;
-    store(from, whole, to);
-    if (rest == 0) return;
-    float last[kBytesAtOnce] = {};
-    __builtin_memcpy(last, from + whole, static_cast<size_t>(rest) * 4);
-    store(last, rest, to + whole);
+    store_quotients<false, false>(quotient, signs, count, to,
+                                  [=](int64_t c, int64_t left)
+                                      __attribute__((always_inline)) { return load_first(from + c, left); });
 }
 
 template <class Elements>

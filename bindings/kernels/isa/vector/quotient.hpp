@@ -110,6 +110,11 @@ DGO_INLINE Vec<kLanes>::u32 load_first(const char* from, int64_t count) {
     }
 }
 
+// Returns the first `count` floats, and zeros after them.
+DGO_INLINE Lanes load_first(const float* from, int64_t count) {
+    return count < kLanes ? load_part(from, larger(count, 0)) : load_bytes<Lanes>(from);
+}
+
 // How quotients are computed: as products by the inverse, exact for powers of two; as sums of two products; or as products
 // that a division replaces where they are near the middle of two integers.
 enum class Division { product, sum, checked };
@@ -151,27 +156,28 @@ DGO_INLINE void by_flag(bool flag, Function&& function) {
     flag ? function(std::true_type{}) : function(std::false_type{});
 }
 
-// Writes `count` integers: values(c) gives the lanes from element c on, and is called for up to 31 elements past the
-// last. A NaN becomes the lowest. kBounds: low and high are not those of the type. kSmall: quotients are below 2^31.
+// Writes `count` integers: values(c, left) gives the lanes from element c on, of which `left` exist, or none. A NaN becomes
+// the lowest. kBounds: low and high are not those of the type. kSmall: quotients are below 2^31.
 template <bool kBounds, bool kSmall, class Values>
 DGO_INLINE void store_quotients(const Quotient& by, bool signs, int64_t count, char* to, Values&& values) {
     by_division(division_of(by), [&](auto division) __attribute__((always_inline)) {
         const Quotient quotient = by;
-        const auto store = [&](auto vectors, int64_t c, char* at) __attribute__((always_inline)) {
+        const auto store = [&](auto vectors, int64_t c, int64_t left, char* at) __attribute__((always_inline)) {
             Lanes value[vectors], v[vectors];
-            for (int j = 0; j < vectors; ++j) value[j] = values(c + j * kLanes);
+            for (int j = 0; j < vectors; ++j) value[j] = values(c + j * kLanes, left - j * kLanes);
             quotients_of<kSmall, division>(quotient, value, v);
             store_integers<kBounds>(v, quotient, signs, at);
         };
         int64_t c = 0;
         for (; c + kMostBytes <= count; c += kMostBytes) {
-            store(std::integral_constant<int, kMostByteVectors>{}, c, to + c);
+            store(std::integral_constant<int, kMostByteVectors>{}, c, kMostBytes, to + c);
         }
-        for (; c < count; c += kBytesAtOnce) {
+        constexpr std::integral_constant<int, kByteVectors> kAtOnce{};
+        for (; c + kBytesAtOnce <= count; c += kBytesAtOnce) store(kAtOnce, c, kBytesAtOnce, to + c);
+        if (c < count) {
             char some[kBytesAtOnce];
-            const int64_t left = count - c;
-            store(std::integral_constant<int, kByteVectors>{}, c, left < kBytesAtOnce ? some : to + c);
-            if (left < kBytesAtOnce) store_first(to + c, some, left);
+            store(kAtOnce, c, count - c, some);
+            store_first(to + c, some, count - c);
         }
     });
 }

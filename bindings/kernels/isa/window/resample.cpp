@@ -119,7 +119,8 @@ void round(const RoundRun& run) {
     char* to = run.dst;
     const float* from = run.src;
     for (int64_t row = 0; row < run.rows; ++row, from += run.src_step, to += run.dst_step) {
-        const auto values = [=](int64_t c) __attribute__((always_inline)) { return load_bytes<Lanes>(from + c); };
+        const auto values = [=](int64_t c, int64_t)
+                                __attribute__((always_inline)) { return load_bytes<Lanes>(from + c); };
         store_quotients<false, false>(run.by, run.to == ElementType::s8, run.count, to, values);
     }
 }
