@@ -81,11 +81,13 @@ def _fusible(node: Node) -> Sequence[Value]:
 
 def _is_product(value: Value) -> bool:
     """Whether a value is a product's, after a ReLU or Clamp or none, as a Quantize and a Dequantize round it."""
-    maker = value.node
-    for kind in ("Dequantize", "Quantize"):
-        if maker is None or maker.kind != kind:
-            return False
-        maker = maker.inputs[0].node
+    dequantize = value.node
+    if dequantize is None or dequantize.kind != "Dequantize":
+        return False
+    quantize = dequantize.inputs[0].node
+    if quantize is None or quantize.kind != "Quantize":
+        return False
+    maker = quantize.inputs[0].node
     if maker is not None and maker.kind in BOUNDING:
         maker = maker.inputs[0].node
     return maker is not None and maker.kind in _PRODUCTS
