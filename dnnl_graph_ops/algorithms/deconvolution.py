@@ -316,19 +316,20 @@ def _is_blocked(problem: ConvProblem, env: Env) -> bool:
 def _of_gradient(problem: ConvProblem, env: Env) -> float:
     """Returns the cost factor of a layer whose gradient of weights the library computes by slower code, else 1."""
     g = problem.geometry
-    if problem.direction != WGRAD or g.rank != 2 or g.groups > 1:
+    if problem.direction != WGRAD or g.rank < 2 or g.groups > 1:
         return 1.0
     ends, _ = fprop_pads(g)
     return gradient_factor(zip(g.kernel, g.strides, g.dilations, g.pads_begin, ends, strict=True), problem, env)
 
 
 def gradient_factor(axes: Iterable[gradients.Axis], problem: ConvProblem, env: Env) -> float:
-    """Returns the cost factor of the library's gradient of weights of two axes with these windows."""
+    """Returns the cost factor of the library's gradient of weights with these windows on two or three axes."""
     windows, dtype = list(axes), env.compute_dtype(problem.dtype)
     if gradients.by_gemm(windows, narrow=dtype in cpu.HALVES):
         tiles = dtype in cpu.HALVES and env.has_tiles
         return gradients.BY_GEMM_FOR_TILES if tiles else gradients.BY_GEMM
-    return gradients.BY_AVX2 if env.lanes > 8 and gradients.by_gemm(windows, narrow=True) else 1.0
+    by_avx2 = env.lanes > 8 and len(windows) == 2 and gradients.by_gemm(windows, narrow=True)
+    return gradients.BY_AVX2 if by_avx2 else 1.0
 
 
 def has_depthwise_kernel(problem: ConvProblem) -> bool:

@@ -345,7 +345,7 @@ def _work(problem: ConvProblem, env: Env, folding: Folding) -> Counts:
     across = _ACROSS if folding.fold_others and not is_channels_last(problem.x) else 1.0
     batch = problem.y.shape[0]
     slow = 1.0
-    if problem.direction == WGRAD and len(axes) == 2:
+    if problem.direction == WGRAD and len(axes) > 1:
         sizes = problem.y.shape[2:]
         each = [_gradient_axes(axis, size) for axis, size in zip(axes, sizes, strict=True)]
         slow = max((gradient_factor(box, problem, env) for box in product(*each)), default=1.0)

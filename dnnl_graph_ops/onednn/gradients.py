@@ -14,14 +14,18 @@ Axis = tuple[int, int, int, int, int]  # taps, stride, dilation, padding before 
 
 
 def by_gemm(axes: Iterable[Axis], narrow: bool) -> bool:
-    """Whether oneDNN 3.2 has no direct kernel for a gradient of weights of two spatial axes, as its log says.
+    """Whether oneDNN 3.2 has no direct kernel for a gradient of weights of two or three spatial axes, as its log says.
 
     It has none for dilations with strides, nor for more padding than half of the window, though in f32 (not `narrow`)
-    only if the window is dilated.
+    of two axes only if the window is dilated. Of three axes it has none for dilations with padding, nor in f32 for any.
     """
-    for taps, stride, dilation, before, after in axes:
-        dilated = dilation > 1 and taps > 1
+    windows = list(axes)
+    three = len(windows) > 2
+    for taps, stride, dilation, before, after in windows:
+        dilated, most = dilation > 1 and taps > 1, max(before, after)
         half = ((taps - 1) * dilation + 1) // 2
-        if (dilated and stride > 1) or ((narrow or dilated) and max(before, after) > half):
+        if (dilated and stride > 1) or ((narrow or dilated or three) and most > half):
+            return True
+        if three and dilated and (most > 0 or not narrow):
             return True
     return False

@@ -31,6 +31,16 @@ SEEN = [
     (3, 2, 2, 0, True, True),
 ]
 
+SEEN_ON_THREE_AXES = [
+    (3, 1, 1, 1, False, False),
+    (3, 1, 1, 2, True, True),
+    (4, 2, 1, 2, False, False),
+    (5, 2, 1, 3, True, True),
+    (3, 1, 2, 0, True, False),
+    (3, 1, 2, 2, True, True),
+    (3, 2, 2, 0, True, True),
+]
+
 
 @pytest.mark.parametrize(("taps", "stride", "dilation", "pad", "f32", "bf16"), SEEN)
 def test_as_the_log_says(taps: int, stride: int, dilation: int, pad: int, f32: bool, bf16: bool) -> None:
@@ -39,8 +49,15 @@ def test_as_the_log_says(taps: int, stride: int, dilation: int, pad: int, f32: b
     assert gradients.by_gemm(axes, narrow=True) == bf16
 
 
-def _problem(pad: int, dtype: str) -> ConvProblem:
-    layer = Problem("layer", 2, 24, 24, (16, 16), (3, 3), pads_begin=(pad, pad), op="conv")
+@pytest.mark.parametrize(("taps", "stride", "dilation", "pad", "f32", "bf16"), SEEN_ON_THREE_AXES)
+def test_three_axes_as_the_log_says(taps: int, stride: int, dilation: int, pad: int, f32: bool, bf16: bool) -> None:
+    axes = [(taps, stride, dilation, pad, pad)] * 3
+    assert gradients.by_gemm(axes, narrow=False) == f32
+    assert gradients.by_gemm(axes, narrow=True) == bf16
+
+
+def _problem(pad: int, dtype: str, rank: int = 2) -> ConvProblem:
+    layer = Problem("layer", 2, 24, 24, (16,) * rank, (3,) * rank, pads_begin=(pad,) * rank, op="conv")
     shapes = layer.src_shape("NXC"), layer.dst_shape("NXC"), layer.weights_shape
     places = Place.INPUT, Place.INPUT, Place.OUTPUT
     x, y, w = (
@@ -60,3 +77,15 @@ def test_unpadded_layers_cost_more_by_phases(pad: int, factor: bool, monkeypatch
     assert phases is not None
     monkeypatch.setattr(Env, "compute_dtype", lambda env, dtype, *ops: dtype)
     assert (phases.work(narrow, env).products > phases.work(wide, env).products) == factor
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_phases_of_unpadded_layers_of_three_axes_cost_more_than_of_padded_ones(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpadded, padded = (_problem(pad, dtype, rank=3) for pad in (0, 1))
+    env = Env(dgo.engine("cpu"), 1)
+    phases = table.named("phases", WGRAD)
+    assert phases is not None
+    monkeypatch.setattr(Env, "compute_dtype", lambda env, dtype, *ops: dtype)
+    assert phases.work(unpadded, env).products / unpadded.macs > 2 * phases.work(padded, env).products / padded.macs
