@@ -34,7 +34,7 @@ def _read(problem: ConvProblem) -> tuple[Ints, View]:
     return ends, problem.x if leaves_rows(problem) else x
 
 
-def _fprop(program: Program, problem: ConvProblem, env: Env) -> None:
+def build(program: Program, problem: ConvProblem, env: Env) -> None:
     """Appends y as the Convolution of x with weights (K, C/G, kernel...), which the op reads as OIX."""
     ends, x = _read(problem)
     weights = merged_weights(program, problem.w)
@@ -58,7 +58,7 @@ def _aside(program: Program, problem: ConvProblem, env: Env) -> None:
     data, y = problem.direction == FPROP, problem.y
     y = result_view(program, y) if data else as_channels_last(program, y)
     x = as_channels_last(program, problem.x)
-    (_fprop if data else _wgrad)(program, problem.with_views(y=y, x=x), env)
+    (build if data else _wgrad)(program, problem.with_views(y=y, x=x), env)
     if data and y is not problem.y:
         program.copy(y, problem.y, FROM_CHANNELS_LAST)
 
@@ -69,7 +69,7 @@ _COST_FACTORS = CostFactors(
 _SHALLOW, _WIDE = 2.5, 5  # cost factor of layers that read one channel, unless all kernel axes have so many taps
 
 
-def _work(problem: ConvProblem, env: Env) -> Counts:
+def work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of a Convolution op that reads x; more where groups are narrow."""
     counts = literal(problem, env, _COST_FACTORS)
     g = problem.geometry
@@ -92,7 +92,7 @@ def _blocked(problem: ConvProblem, env: Env) -> float:
 
 def _aside_work(problem: ConvProblem, env: Env) -> Counts:
     """Counts the work of a Convolution op on channels-last copies, and of the copies."""
-    counts = _work(problem, env)
+    counts = work(problem, env)
     return counts._replace(bytes=counts.bytes - detours(problem, env), calls=counts.calls + 2)
 
 
@@ -111,12 +111,12 @@ _ASIDE = f"{NAME}, channels last"
 
 _LITERAL = (
     Algorithm(
-        NAME, FPROP, NAME, always, _work, _fprop, W,
+        NAME, FPROP, NAME, always, work, build, W,
         fuses=lambda p, e: by_library(p, e, "Convolution"),
         op="Convolution", op_adds_bias=True, literal=True, anywhere=True,
     ),
     Algorithm(
-        NAME, WGRAD, NAME, always, _work, _wgrad, Y,
+        NAME, WGRAD, NAME, always, work, _wgrad, Y,
         op="ConvolutionBackwardWeights", literal=True, anywhere=True,
     ),
 )  # fmt: skip

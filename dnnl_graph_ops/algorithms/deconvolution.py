@@ -182,7 +182,8 @@ _STRIDED_GRADIENT = 2.5  # cost factor of wgrad in bf16 and tiles, with groups a
 # weights in f32 and one tap, of which the library writes a few of many channels at a time
 _SAME_SETS, _SHARED = 1024, 8.0
 _SPREAD = 1.7  # cost factor of fprop whose rows the library reads tap by tap
-_FEW_IN_TILES = 3.0  # cost factor of fprop of three axes in bf16 tiles that sums at most half a vector of channels
+# channels that fprop of three axes in bf16 tiles costs as much as which sums at most half a vector; half if it sums one
+_FEW_IN_TILES = 12
 # cost factors of dgrad of layers whose strides do not divide x: in tiles, and in f32; bytes of traffic of a byte of its
 # operands that are copied to blocks of channels
 _UNDIVIDED, _BLOCKED, _TO_BLOCKS = 3.0, 1.8, 1.5
@@ -220,7 +221,7 @@ def _literal(problem: ConvProblem, env: Env) -> Counts:
     elif problem.direction == FPROP:
         products *= max(prod(problem.geometry.kernel) / _VAST, 1.0) ** 0.6
         products *= _SPREAD if _is_read_by_taps(problem, env) else 1.0
-        products *= _FEW_IN_TILES if _has_few_in_tiles(problem, env) else 1.0
+        products *= _FEW_IN_TILES / max(deep, 2) if _has_few_in_tiles(problem, env) else 1.0
     else:
         products *= _of_gradient(problem, env)
     moved += _in_lines(problem, env)

@@ -24,6 +24,7 @@ from . import (
     im2col_images,
     integer_depthwise,
     integers,
+    joined_groups,
     naive,
     partition,
     product,
@@ -35,6 +36,7 @@ from .algorithm import Algorithm
 ALGORITHMS: tuple[Algorithm, ...] = (
     *deconvolution.ALGORITHMS,
     *convolution.ALGORITHMS,
+    *joined_groups.ALGORITHMS,
     few_channels.FLIPPED,
     *subpixel.ALGORITHMS,
     *product.ALGORITHMS,

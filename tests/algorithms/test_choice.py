@@ -131,6 +131,25 @@ def test_kinds_of_layers_that_an_algorithm_is_slow_for(layer, direction, dtype, 
     assert slow in ranking and ranking[0] != slow
 
 
+SLOW_IN_TILES = [
+    # oneDNN pads few channels, in three axes to more than the layer has
+    (Problem("2 channels", 1, 160, 2, (16,) * 3, (4,) * 3, pads_begin=(1,) * 3), "convolution"),
+    (Problem("2 channels", 1, 2, 320, (14,) * 3, (3,) * 3, pads_begin=(1,) * 3, op="conv"), "convolution"),
+    (Problem("2 channels", 1, 2, 32, (32,) * 3, (3,) * 3, (2,) * 3, (1,) * 3, op="conv"), "convolution"),
+]
+
+
+@pytest.mark.constants("amx")
+@pytest.mark.parametrize(("layer", "slow"), SLOW_IN_TILES)
+def test_kinds_of_layers_that_an_algorithm_is_slow_for_in_tiles(layer, slow, monkeypatch):
+    """Times on a Xeon with AMX: the slow one takes 1.1 to 2 times as long as the best."""
+    monkeypatch.setattr(Env, "compute_dtype", lambda env, dtype, *ops: dtype)
+    layer = layer.adjoint if layer.op == "conv" else layer
+    problem = described(layer, FPROP, "NXC", constant=True, dtype="bf16", run=False)
+    ranking = [algorithm.name for algorithm, _ in choice.ranked(problem, Env(dgo.engine("cpu"), 1))]
+    assert slow in ranking and ranking[0] != slow
+
+
 def test_the_library_waits_for_the_weights_of_large_nets(monkeypatch):
     """Estimates of the library's ops grow by the constant weights where a net's constants leave the near caches."""
     env = Env(dgo.engine("cpu"), 1)
