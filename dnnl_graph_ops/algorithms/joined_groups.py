@@ -1,5 +1,6 @@
-"""Computes fprop of narrow groups in bf16 as fewer, wider groups, whose weights have zeros between the groups' own.
+"""Computes narrow groups in bf16 as fewer, wider ones, whose weights have zeros between the groups' own.
 
+Fprop, and dgrad with stride 1, which is fprop of flipped weights.
 With tiles the library multiplies groups of 16, 24, 32 channels and so on at several times the rate of others: of groups
 of 8 channels, half of the multiplications are with zeros, and 3x3x3 layers take a third of the time.
 """
@@ -20,7 +21,8 @@ from ..onednn import workarounds
 from ..program.program import Program, View
 from ..strides import dense_strides
 from . import convolution
-from .algorithm import Algorithm, W, X, by_library
+from .algorithm import Algorithm, W, X, always, by_library
+from .flipped import flipped
 
 # least channels of a joined group, and what its channels are a multiple of if there are several; most groups in one
 _WIDTH, _MULTIPLE, _MOST = 16, 8, 8
@@ -85,10 +87,9 @@ def _build(program: Program, problem: ConvProblem, env: Env) -> None:
 
 
 # a zero between groups * Inf is NaN
-ALGORITHMS = (
-    Algorithm(
-        f"{convolution.NAME}, groups together", FPROP, convolution.NAME, _applies, _work, _build, W | X,
-        fuses=lambda p, e: by_library(p, e, "Convolution"),
-        op="Convolution", op_adds_bias=True, misread=lambda p: workarounds.is_misread(_joined(p)),
-    ),
+_FPROP = Algorithm(
+    f"{convolution.NAME}, groups together", FPROP, convolution.NAME, _applies, _work, _build, W | X,
+    fuses=lambda p, e: by_library(p, e, "Convolution"),
+    op="Convolution", op_adds_bias=True, misread=lambda p: workarounds.is_misread(_joined(p)),
 )  # fmt: skip
+ALGORITHMS = (_FPROP, flipped(_FPROP, always))

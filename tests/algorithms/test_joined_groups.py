@@ -12,13 +12,13 @@ from dnnl_graph_ops.bench.problem import Problem
 from dnnl_graph_ops.bench.times import described
 from dnnl_graph_ops.compile.plan import assemble
 from dnnl_graph_ops.convolution.nodes import make_problem
-from dnnl_graph_ops.convolution.problem import FPROP
+from dnnl_graph_ops.convolution.problem import DGRAD, FPROP
 from dnnl_graph_ops.ir.env import Env
 from dnnl_graph_ops.program.program import Place, Program
 
 from .test_algorithms import external
 
-(JOINED,) = joined_groups.ALGORITHMS
+JOINED, FLIPPED = joined_groups.ALGORITHMS
 GROUPED = table.named("builtin grouped", FPROP)
 
 
@@ -76,3 +76,7 @@ def test_chosen_in_tiles(layer, chosen, monkeypatch):
     if chosen:
         assert choice.ranked(problem, env)[0][0] is JOINED
     assert not JOINED.applies(described(layer.adjoint, FPROP, "NXC", constant=True, run=False), env)
+    dgrad = described(layer.adjoint, DGRAD, "NXC", constant=True, dtype="bf16", run=False)
+    assert FLIPPED.applies(dgrad, env) == (chosen and max(layer.strides) == 1)
+    if "12" in layer.name:
+        assert choice.ranked(dgrad, env)[0][0] is FLIPPED
