@@ -24,7 +24,8 @@ from . import convolution
 from .algorithm import Algorithm, W, X, always, by_library
 from .flipped import flipped
 
-# least channels of a joined group, and what its channels are a multiple of if there are several; most groups in one
+# least channels of a joined group; what its channels are a multiple of if there are several such groups, and at least if
+# there is one; most groups in one
 _WIDTH, _MULTIPLE, _MOST = 16, 8, 8
 
 
@@ -35,7 +36,7 @@ def _number(problem: ConvProblem) -> int:
         return 1
     numbers = (n for n in range(2, min(_MOST, groups) + 1) if groups % n == 0)
     joined = (n for n in numbers if n == groups or _fills([n * width for width in widths]))
-    return next((n for n in joined if n * min(widths) >= _WIDTH), 1)
+    return next((n for n in joined if n * min(widths) >= (_MULTIPLE if n == groups else _WIDTH)), 1)
 
 
 def _fills(widths: Sequence[int]) -> bool:

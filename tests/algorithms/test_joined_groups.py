@@ -23,7 +23,7 @@ GROUPED = table.named("builtin grouped", FPROP)
 
 
 @pytest.mark.isa
-@pytest.mark.parametrize(("width", "groups"), [(8, 4), (4, 8), (8, 3), (12, 4), (6, 4)])
+@pytest.mark.parametrize(("width", "groups"), [(8, 4), (4, 8), (8, 3), (12, 4), (6, 4), (4, 3)])
 @pytest.mark.parametrize("formats", [("NXC", "OIX"), ("NCX", "OIX"), ("NXC", "XIO")])
 @pytest.mark.parametrize(("kernel", "strides"), [((3, 3), (1, 1)), ((2, 1, 3), (2, 1, 2))])
 def test_exact_and_the_same_at_every_run(width, groups, formats, kernel, strides, seed):
@@ -60,6 +60,8 @@ KINDS = [
     (Problem("16 of 3x3", 1, 128, 128, (28, 28), (3, 3), pads_begin=(1, 1), groups=8, op="conv"), False),
     (Problem("12 of 3x3", 1, 144, 144, (28, 28), (3, 3), pads_begin=(1, 1), groups=12, op="conv"), True),
     (Problem("3 groups", 1, 24, 24, (28, 28), (3, 3), pads_begin=(1, 1), groups=3, op="conv"), True),
+    (Problem("3 groups of 4", 2, 12, 12, (28, 28), (7, 7), pads_begin=(3, 3), groups=3, op="conv"), True),
+    (Problem("2 groups of 3", 2, 6, 6, (28, 28), (3, 3), pads_begin=(1, 1), groups=2, op="conv"), False),
     (Problem("11 groups", 1, 88, 88, (28, 28), (3, 3), pads_begin=(1, 1), groups=11, op="conv"), False),
     (Problem("depthwise", 1, 32, 32, (28, 28), (3, 3), pads_begin=(1, 1), groups=32, op="conv"), False),
 ]
