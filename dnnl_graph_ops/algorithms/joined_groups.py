@@ -24,8 +24,8 @@ from . import convolution
 from .algorithm import Algorithm, W, X, always, by_library
 from .flipped import flipped
 
-# least channels of a joined group; what its channels are a multiple of if there are several such groups, and at least if
-# there is one; most groups in one
+# least channels of several joined groups, and what these are a multiple of, which is the least of a single one; most
+# groups in one
 _WIDTH, _MULTIPLE, _MOST = 16, 8, 8
 
 
