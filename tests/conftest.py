@@ -50,13 +50,15 @@ def pytest_configure(config):
 
 def pytest_generate_tests(metafunc):
     config, mark = metafunc.config, metafunc.definition.get_closest_marker
+    done = config.getoption("--rest") and not any(map(mark, LEFT_OUT))
     if cases := mark("cases"):
-        done = config.getoption("--rest") and not any(map(mark, LEFT_OUT))
         first = cases.args[0] if done and len(cases.args) == 3 else 0
         metafunc.parametrize("start", range(first, amount_of(config, *cases.args), cases.kwargs["each"]))
     if "number" in metafunc.fixturenames and (numbers := mark("numbers")):
-        case, every = config.getoption("--case"), amount_of(config, *numbers.kwargs["every"])
-        metafunc.parametrize("number", range(0, *numbers.args, every) if case is None else [case])
+        case, steps = config.getoption("--case"), numbers.kwargs["every"]
+        drawn = range(0, *numbers.args, amount_of(config, *steps))
+        drawn = [number for number in drawn if not done or number % steps[0]]
+        metafunc.parametrize("number", drawn if case is None else [case])
 
 
 def pytest_collection_modifyitems(config, items):

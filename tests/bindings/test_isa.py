@@ -1,5 +1,6 @@
 """Which instruction set the builtin kernels use, and how to force one."""
 
+import functools
 import json
 
 import pytest
@@ -26,6 +27,7 @@ def cpu_flags() -> set[str]:
         return {flag for line in cpu if line.startswith("flags") for flag in line.split(":")[1].split()}
 
 
+@functools.cache
 def isa(forced: str = "", limit: str = "", older_limit: str = "") -> str:
     """The instruction set of a process of its own, or its error."""
     variables = {"DNNL_GRAPH_OPS_ISA": forced, "ONEDNN_MAX_CPU_ISA": limit, "DNNL_MAX_CPU_ISA": older_limit}
@@ -72,6 +74,7 @@ except errors.Error as error:
 """
 
 
+@functools.cache
 def bf16_isa(**variables: str) -> str:
     """The set of narrow products of a process of its own and why it is no better one, or its error."""
     names = {"isa": "DNNL_GRAPH_OPS_ISA", "narrow": "DNNL_GRAPH_OPS_NARROW", "limit": "ONEDNN_MAX_CPU_ISA"}
@@ -122,6 +125,7 @@ print(json.dumps(own_kernels()))
 """
 
 
+@functools.cache
 def own_kernels(**variables):
     done = child("-c", INFO, **{"DNNL_GRAPH_OPS_ISA": "", "ONEDNN_MAX_CPU_ISA": "", **variables})
     assert done.returncode == 0, done.stderr

@@ -51,7 +51,7 @@ def test_every_file(runtime, figures):
 @pytest.mark.child
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_random_graphs(runtime, seed, figures):
-    counted = cut(runtime, [f"{seed} {number}" for number in range(1200)])
+    counted = cut(runtime, [f"{seed} {number}" for number in range(800)])
     figures(**counted)
     assert counted["refused"] == 0 and counted["spared"] < 0.02 * counted["graphs"]
     assert counted["partitions"] > 4 * counted["graphs"] and counted["supported"] > 3 * counted["graphs"]

@@ -92,25 +92,28 @@ def test_two_ranks_have_the_gradients_of_one():
     run(_ddp)
 
 
-def _sharded(rank, reshard):
+def _sharded(rank):
     from torch.distributed.fsdp import fully_shard
 
-    models = [dgt.optimize(model()), model()]
-    for module in models:
-        for layer in module:
-            if isinstance(layer, nn.modules.conv._ConvNd):
-                fully_shard(layer, reshard_after_forward=reshard)
-        fully_shard(module)
-    _trained(models, rank)
+    for reshard in (True, False):
+        models = [dgt.optimize(model()), model()]
+        for module in models:
+            for layer in module:
+                if isinstance(layer, nn.modules.conv._ConvNd):
+                    fully_shard(layer, reshard_after_forward=reshard)
+            fully_shard(module)
+        _trained(models, rank)
 
 
-def _fully_sharded(rank, originals):
+def _fully_sharded(rank):
     from torch.distributed.fsdp import FullyShardedDataParallel
 
-    def wrap(module):
-        return FullyShardedDataParallel(module, use_orig_params=originals, device_id=torch.device("cpu"))
+    for originals in (True, False):
 
-    _trained([wrap(dgt.optimize(model())), wrap(model())], rank)
+        def wrap(module, originals=originals):
+            return FullyShardedDataParallel(module, use_orig_params=originals, device_id=torch.device("cpu"))
+
+        _trained([wrap(dgt.optimize(model())), wrap(model())], rank)
 
 
 def _trained(models, rank):
@@ -138,15 +141,13 @@ def _trained(models, rank):
 
 
 @pytest.mark.child
-@pytest.mark.parametrize("reshard", [True, False])
-def test_fully_shard(reshard):
-    run(_sharded, reshard)
+def test_fully_shard():
+    run(_sharded)
 
 
 @pytest.mark.child
-@pytest.mark.parametrize("originals", [True, False])
-def test_fully_sharded_data_parallel(originals):
-    run(_fully_sharded, originals)
+def test_fully_sharded_data_parallel():
+    run(_fully_sharded)
 
 
 # -- processes ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ EACH = 2
 
 
 @pytest.mark.slow
-@pytest.mark.cases(4, 48, 1000, each=EACH)
+@pytest.mark.cases(4, 32, 1000, each=EACH)
 def test_exported_programs(start, seed):
     for case in range(start, start + EACH):
         check(drawn(seed, case), "export", f"--seed={seed}: drawn({seed}, {case})")

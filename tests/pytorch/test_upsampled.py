@@ -55,7 +55,7 @@ def drawn(rng, axes, groups):
     return upsampled.Layer(spec, scales, edges, zeros), kernel
 
 
-@pytest.mark.numbers(24, every=(24, 200, 2000))
+@pytest.mark.numbers(2400, every=(100, 20, 1))
 def test_gradients_are_pytorchs(number, seed, unpriced):
     rng = np.random.default_rng((seed, number))
     axes, groups = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
@@ -71,7 +71,7 @@ def test_gradients_are_pytorchs(number, seed, unpriced):
     assert_gradients_are(result, wanted, (x, weight, bias), rng)
 
 
-@pytest.mark.numbers(24, every=(24, 200, 2000))
+@pytest.mark.numbers(2400, every=(100, 20, 1))
 def test_gradients_of_joined_channels_are_pytorchs(number, seed, unpriced):
     rng = np.random.default_rng((seed, number))
     axes = int(rng.integers(1, 4))
@@ -87,6 +87,8 @@ def test_gradients_of_joined_channels_are_pytorchs(number, seed, unpriced):
         )
         layers.append(layer._replace(scales=scales, edges=edges, zeros=zeros))
         spatial = [(n - 2 * e - 2 * z) // s for n, s, e, z in zip(sizes, scales, edges, zeros, strict=True)]
+        if 0 in spatial:
+            pytest.skip("PyTorch enlarges no image without elements")
         sources.append(whole(rng, 2, int(rng.integers(1, 4)), *spatial))
     joined = torch.cat([around(*pair) for pair in zip(sources, layers, strict=True)], 1)
     weight, bias = whole(rng, 3, joined.shape[1], *kernel), whole(rng, 3) if rng.random() < 0.5 else None
