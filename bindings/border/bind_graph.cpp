@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include "border/gil.hpp"
+#include "border/instance.hpp"
 #include "graph/graph.hpp"
 #include "graph/logical_tensor.hpp"
 #include "graph/op.hpp"
@@ -106,7 +107,7 @@ void bind_logical_tensor(py::module_& m) {
              py::arg("layout") = int(dnnl_graph_layout_type_strided),
              py::arg("property") = int(dnnl_graph_tensor_property_undef), py::arg("layout_id") = py::none(),
              "layout_id: of LayoutType.opaque, as a compiled partition tells it.")
-        .def_property_readonly("id", &LogicalTensor::id)
+        .def_property_readonly("id", on_object(&LogicalTensor::id))
         .def_property_readonly("dtype", [](const LogicalTensor& lt) { return lt.raw.data_type; })
         .def_property_readonly("dims", [](const LogicalTensor& lt) { return tuple(lt.raw.dims, lt.raw.ndims); })
         .def_property_readonly("strides",

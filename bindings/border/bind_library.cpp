@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "border/gil.hpp"
+#include "border/instance.hpp"
 #include "library/engine.hpp"
 #include "library/library.hpp"
 #include "library/log_capture.hpp"
@@ -21,13 +22,13 @@ void bind_library(py::module_& m) {
                  return std::make_shared<Library>(path, preload);
              }),
              py::arg("path"), py::arg("preload") = std::vector<std::string>{})
-        .def_property_readonly("path", &Library::path)
+        .def_property_readonly("path", on_object(&Library::path))
         .def_property_readonly("version",
                                [](const Library& lib) {
                                    const auto& v = lib.version();
                                    return py::make_tuple(v.major, v.minor, v.patch);
                                })
-        .def_property_readonly("hash", &Library::hash)
+        .def_property_readonly("hash", on_object(&Library::hash))
         .def_property_readonly(
             "cpu_runtime", [](const Library& lib) { return runtime_name(lib.cpu_runtime()); },
             "none, sequential, omp, tbb, threadpool or sycl.")
@@ -54,10 +55,10 @@ void bind_library(py::module_& m) {
             },
             py::arg("kind"))
         .def_property_readonly(
-            "verbose", &Library::verbose,
+            "verbose", on_object(&Library::verbose),
             "The level set last, 0 to 2; before that the one that ONEDNN_VERBOSE or DNNL_VERBOSE includes.")
         .def("set_verbose", &Library::set_verbose, py::arg("level"))
-        .def("effective_cpu_isa", &Library::effective_cpu_isa, "A dnnl_cpu_isa_t.")
+        .def("effective_cpu_isa", on_object(&Library::effective_cpu_isa), "A dnnl_cpu_isa_t.")
         .def(
             "set_max_cpu_isa",
             [](const Library& lib, int isa) { DGO_CALL(lib.api(), set_max_cpu_isa, dnnl_cpu_isa_t(isa)); },

@@ -189,9 +189,9 @@ void bind_partition(py::module_& m) {
             "outputs", [](const CompiledPartition& cp) { return cp.outputs; },
             "In the order given to compile, with the shapes and layouts that the library chose.")
         .def("query", &CompiledPartition::query, py::arg("id"))
-        .def_property_readonly("inplace_ports", &CompiledPartition::inplace_ports,
+        .def_property_readonly("inplace_ports", on_object(&CompiledPartition::inplace_ports),
                                "(input id, output id) pairs that may share memory.")
-        .def_property_readonly("scratchpad_size", &CompiledPartition::scratchpad_size,
+        .def_property_readonly("scratchpad_size", on_object(&CompiledPartition::scratchpad_size),
                                "Bytes; 0 before oneDNN 3.13, which allocates by itself.")
         .def_property_readonly("scratchpad", [](const CompiledPartition& cp) -> std::optional<LogicalTensor> {
             if (cp.scratchpad_size() == 0) return std::nullopt;
@@ -208,13 +208,13 @@ void bind_partition(py::module_& m) {
             "create_with_op",
             [](const Op& op, int kind) { return Partition::create_with_op(op, engine_kind_from(kind)); }, py::arg("op"),
             py::arg("engine_kind"))
-        .def_property_readonly("id", &Partition::id)
+        .def_property_readonly("id", on_object(&Partition::id))
         .def_property_readonly("op_count", [](const Partition& p) { return p.op_ids().size(); })
-        .def_property_readonly("op_ids", &Partition::op_ids)
-        .def_property_readonly("is_supported", &Partition::is_supported)
-        .def_property_readonly("engine_kind", &Partition::engine_kind)
-        .def_property_readonly("input_ports", &Partition::input_ports)
-        .def_property_readonly("output_ports", &Partition::output_ports)
+        .def_property_readonly("op_ids", on_object(&Partition::op_ids))
+        .def_property_readonly("is_supported", on_object(&Partition::is_supported))
+        .def_property_readonly("engine_kind", on_object(&Partition::engine_kind))
+        .def_property_readonly("input_ports", on_object(&Partition::input_ports))
+        .def_property_readonly("output_ports", on_object(&Partition::output_ports))
         .def(
             "compile",
             [](const Partition& p, const std::vector<LogicalTensor>& inputs, const std::vector<LogicalTensor>& outputs,

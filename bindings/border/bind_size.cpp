@@ -435,7 +435,9 @@ void bind_size(py::module_& m) {
         .def(
             "answers", [](SizeTrace& trace) { return listed(trace, trace.conditions()); },
             "The conditions, in the order in which they were met: sizes that are below 0 or equal 0, or not.")
-        .def("begin_apart", &SizeTrace::begin_apart, "Conditions are apart from here on, and answers given again.")
+        .def(
+            "begin_apart", [](SizeTrace& trace) { trace.begin_apart(); },
+            "Conditions are apart from here on, and answers given again.")
         .def(
             "end_apart", [](SizeTrace& trace) { return listed(trace, trace.end_apart()); },
             "The conditions since `begin_apart`.");

@@ -12,6 +12,16 @@ T* instance_of(PyObject* object, PyTypeObject* type) {
     return static_cast<T*>(reinterpret_cast<pybind11::detail::instance*>(object)->get_value_and_holder().value_ptr());
 }
 
+// A method without arguments as a function of a reference: a pointer to the method would be called on None, too.
+template <typename T, typename R>
+auto on_object(R (T::*method)() const) {
+    return [method](const T& object) -> R { return (object.*method)(); };
+}
+template <typename T, typename R>
+auto on_object(R (T::*method)()) {
+    return [method](T& object) -> R { return (object.*method)(); };
+}
+
 // The object itself, or the attribute _native of a Python object that wraps one.
 inline pybind11::object native_of(PyObject* object, PyTypeObject* type) {
     static PyObject* const name = PyUnicode_InternFromString("_native");
