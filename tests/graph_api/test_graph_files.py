@@ -89,8 +89,9 @@ def refused(path, error):
 @pytest.mark.parametrize("policy", list(partition.policy), ids=lambda policy: policy.name)
 @pytest.mark.parametrize("path", by_name(p for p in FAMILY + SINGLE + DRIVER if p.name != STALE))
 def test_results(path, policy, runtime, full):
+    """Of large graphs by one policy."""
     runtime_or_skip(runtime)
-    data = load(path, full, ELEMENTS if path not in DRIVER else ELEMENTS // 10)
+    data = load(path, full, ELEMENTS if path not in DRIVER and policy == partition.policy.fusion else ELEMENTS // 10)
     try:
         net = Runner(data, runtime, policy)
     except (dgo.UnsupportedError, dgo.InvalidArgumentError) as error:

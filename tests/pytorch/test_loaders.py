@@ -26,7 +26,7 @@ def test_forked_workers_compute(parent):
 
 
 @pytest.mark.slow
-@pytest.mark.numbers(len(CASES), every=(len(CASES), 7, 1))
+@pytest.mark.numbers(len(CASES), every=(len(CASES), 9, 1))
 def test_no_worker_hangs(number, amount):
     method, parent, threads = CASES[number]
     run(method, parent, threads, amount(1, 1, 100), seconds=3600)
