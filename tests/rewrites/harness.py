@@ -48,8 +48,8 @@ def prove(name: str, unmet: str | None, count: int, seed: int, first: int = 0, c
         AssertionError: wrong results, or too few such graphs.
     """
     counts = Count() if counts is None else counts
-    hits = 0
-    for number in range(first, first + MOST_TRIES * count):
+    hits, tries = 0, MOST_TRIES * max(count, 5)
+    for number in range(first, first + tries):
         if hits == count:
             return
         seeds = (seed, number, *map(ord, f"{name} {unmet}"))
@@ -63,7 +63,7 @@ def prove(name: str, unmet: str | None, count: int, seed: int, first: int = 0, c
         counts.graphs += 1
         counts.reports.update((report.rewrite, report.condition) for report in reports)
         hits += any(report.rewrite == name and report.condition == (unmet or "") for report in reports)
-    raise AssertionError(f"{name}: {unmet or 'fired'}: {hits} of {count} in {MOST_TRIES * count} draws (--seed={seed})")
+    raise AssertionError(f"{name}: {unmet or 'fired'}: {hits} of {count} in {tries} draws (--seed={seed})")
 
 
 def judge(d: Draw, where: str) -> None:
