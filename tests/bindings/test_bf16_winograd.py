@@ -85,6 +85,7 @@ def test_special_paths_are_exact(seed, case, isa):
     check(np.random.default_rng(seed), case, isa)
 
 
+@pytest.mark.isa
 @pytest.mark.parametrize("isa", [isa for isa in SETS if isa != "emulated"])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_any_number_of_threads_gives_the_same_bytes(seed, direction, isa):

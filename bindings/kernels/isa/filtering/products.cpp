@@ -312,7 +312,7 @@ void run_stages(const ProductParams& params, const TargetGroup& group, const cha
     const int64_t tiles = params.batch * group.tiles[0] * group.tiles[1] * group.tiles[2];
     const int64_t columns = group_columns(params, group), chunks = ceil_div(columns, kFilterChunk);
     const int64_t rows = params.unit, units = ceil_div(tiles, rows);
-    const int64_t panels = ceil_div(columns, kPanel);
+    const int64_t panel = params.dot == nullptr ? kPanel : kDotColumns, panels = ceil_div(columns, panel);
     const FilterImage image = group.folded ? params.dst : unfolded(params.dst);
     packed += group.packed * packed_item(params);
     loops.first.run(group.window_blocks * group.window_parts, [&](int64_t task) {
@@ -326,8 +326,8 @@ void run_stages(const ProductParams& params, const TargetGroup& group, const cha
         const Part part{task % group.parts, group.parts}, block{task / group.parts % group.blocks, group.blocks};
         const int64_t plane = task / group.parts / group.blocks, first = block.begin(units) * rows;
         const int64_t count = smaller(block.end(units) * rows, tiles) - first;
-        const int64_t end = smaller(part.end(panels) * kPanel, columns);
-        for (int64_t column = part.begin(panels) * kPanel, stop; column < end; column = stop) {
+        const int64_t end = smaller(part.end(panels) * panel, columns);
+        for (int64_t column = part.begin(panels) * panel, stop; column < end; column = stop) {
             stop = smaller((column / kFilterChunk + 1) * kFilterChunk, end);
             ProductScratch of = shared.at(params, first, column, scratch);
             of.result += column % kFilterChunk;
