@@ -113,7 +113,7 @@ class Env:
     @property
     def by_reference(self) -> reference.Keys:
         """The keys of the choices that the library is known to compute by reference kernels (`onednn.reference`)."""
-        return reference.keys(self.engine, self.isa)
+        return reference.keys(self.engine)
 
     @property
     def has_int8_products(self) -> bool:

@@ -25,14 +25,11 @@ _MOST = 2048
 _KEYS: dict[tuple[str, str], Keys] = {}
 
 
-def keys(engine: Engine, isa: str = "") -> Keys:
-    """Returns the keys of the choices that are known to run by reference kernels on an engine.
-
-    `isa`: the instruction set that the library uses, where that is known.
-    """
+def keys(engine: Engine) -> Keys:
+    """Returns the keys of the choices that are known to run by reference kernels on an engine."""
     if engine.kind != "cpu":
         return frozenset()
-    place = engine.runtime.path, isa or cpu.isa(engine)
+    place = engine.runtime.path, cpu.isa(engine)
     if place not in _KEYS:
         _KEYS[place] = frozenset(_read(user_file(engine)))
     return _KEYS[place]

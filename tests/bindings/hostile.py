@@ -34,6 +34,7 @@ ARRAYS = (
 )  # fmt: skip
 FOREIGN = (
     TypeError, ValueError, OverflowError, MemoryError, IndexError, KeyError, AttributeError, RuntimeError, BufferError,
+    OSError,
 )  # fmt: skip
 
 

@@ -177,14 +177,9 @@ SplitWork plane_work(const ProductParams& params, const TargetGroup& group) {
     const int64_t panel = params.dot == nullptr ? code().panel : kDotColumns;
     const auto wide = static_cast<double>(panel);
     const auto depth = static_cast<double>(params.src.segments * params.src.channels);
-    SplitWork work{tiles,
-                   unit_rows(params),
-                   ceil_div(tiles, unit_rows(params)),
-                   ceil_div(columns, panel),
-                   ragged(params),
-                   0,
-                   0,
-                   0};
+    SplitWork work{
+        tiles, unit_rows(params), ceil_div(tiles, unit_rows(params)), ceil_div(columns, panel), ragged(params), 0, 0,
+        0};
     work.prepare = depth * kSharedCost * unit_rate(params);
     work.product = wide * (depth + kReadCost * unit_rate(params));
     work.weights = depth * wide * kWeightCost * unit_rate(params);
