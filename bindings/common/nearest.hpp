@@ -1,4 +1,4 @@
-// What recorded layers say of a layer with similar features.
+// Recorded layers correct the estimates of a layer by the similarity of their features.
 #pragma once
 
 #include <cstddef>

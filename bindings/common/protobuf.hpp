@@ -35,7 +35,7 @@ inline void append_varint(std::string& data, uint64_t value) {
     data.push_back(static_cast<char>(value));
 }
 
-// What comes before the data of a field: its number, its kind, and how many bytes follow. A varint is part of the head.
+// The head of a field: its number, its kind, and how many bytes of data follow. A varint is part of the head.
 struct Head {
     uint64_t number;
     Kind kind;

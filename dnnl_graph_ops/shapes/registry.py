@@ -84,18 +84,18 @@ def resolved(
     if record.resolved is not None and record.resolved.operands == operands:
         return record
     try:
-        found = resolve(operands, record, where)
-        if wanted is not None and found.result != wanted:
-            raise ShapeError(f"{where}: 'out': has shape {wanted}, expected {found.result}")
+        resolved = resolve(operands, record, where)
+        if wanted is not None and resolved.result != wanted:
+            raise ShapeError(f"{where}: 'out': has shape {wanted}, expected {resolved.result}")
     except ShapeError as error:
         orders = _fitting_orders(kind, resolve, operands, record, wanted)
         if not orders and len(operands) > 1 and len(operands[1]) == len(operands[0]) + 1:
             orders = f"data of shape {operands[0]} that has no batch axis gets one by src[None]"
         raise ShapeError(f"{error}; {orders}" if orders else str(error)) from None
     if record is attrs:
-        return replace(record, resolved=found)
+        return replace(record, resolved=resolved)
     # made here, so that nobody else has it: `replace` takes as long as the inference
-    object.__setattr__(record, "resolved", found)
+    object.__setattr__(record, "resolved", resolved)
     return record
 
 

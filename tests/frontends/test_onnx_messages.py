@@ -20,7 +20,7 @@ def check_equal(read, stated):
     assert type(read) is type(stated) or (isinstance(read, list | tuple) and isinstance(stated, list | tuple))
     if isinstance(read, messages.Tensor):
         # messages of fields in another order, or with fields that nobody knows
-        read, stated = (one._replace(whole=bool(one.whole)) for one in (read, stated))
+        read, stated = (tensor._replace(whole=bool(tensor.whole)) for tensor in (read, stated))
     for name in ("type", "data_location"):
         # protobuf leaves out numbers that no name stands for
         if getattr(stated, name, None) == 0:
@@ -28,8 +28,8 @@ def check_equal(read, stated):
             read = read._replace(**{name: 0})
     if isinstance(read, list | tuple):
         assert len(read) == len(stated)
-        for one, other in zip(read, stated, strict=True):
-            check_equal(one, other)
+        for item, wanted in zip(read, stated, strict=True):
+            check_equal(item, wanted)
     else:
         assert read == stated or read != read
 
@@ -150,8 +150,8 @@ def test_tensors_of_any_form():
         graph = onnx.GraphProto(initializer=[proto])
         tensor = messages.read(onnx.ModelProto(graph=graph).SerializeToString()).graph.initializer[0]
         # a place of the data that no name stands for is none
-        for one in (tensor, tensor._replace(data_location=5), messages.of_proto(proto, messages.Tensor)):
-            np.testing.assert_array_equal(array_of(onnx, one, None, "w"), wanted)
+        for source in (tensor, tensor._replace(data_location=5), messages.of_proto(proto, messages.Tensor)):
+            np.testing.assert_array_equal(array_of(onnx, source, None, "w"), wanted)
 
 
 def test_a_file_without_its_large_tensors(tmp_path):
@@ -168,7 +168,7 @@ def test_a_file_without_its_large_tensors(tmp_path):
         0: arrays["a"].tobytes(), 2: arrays["c"].tobytes()
     }  # fmt: skip
     read = messages.read(copy).graph.initializer
-    assert [(one.name, len(one.raw_data)) for one in read] == [("a", 0), ("b", 24), ("c", 0)]
+    assert [(tensor.name, len(tensor.raw_data)) for tensor in read] == [("a", 0), ("b", 24), ("c", 0)]
 
 
 def test_a_descriptor_of_no_file():

@@ -156,7 +156,7 @@ def of_proto(proto: Any, kind: type[Any] = Model, depth: int = 0) -> Any:
         if form == "message":
             return of_proto(value, of, depth + 1) if proto.HasField(name) else _KINDS[of].absent
         if form == "messages":
-            return [of_proto(one, of, depth + 1) for one in value]
+            return [of_proto(message, of, depth + 1) for message in value]
         if form.endswith("s") and form != "bytes":
             return tuple(map(text_of, value)) if form == "texts" else [*value]
         return text_of(value) if form == "text" else value
