@@ -16,44 +16,34 @@ from dnnl_graph_ops.onednn import gradients
 from dnnl_graph_ops.program.program import Buffer, Place, View
 from dnnl_graph_ops.strides import dense_strides
 
-# taps, stride, dilation, padding; in f32 and in bf16
+# axes, taps, stride, dilation, padding; in f32 and in bf16
 SEEN = [
-    (3, 1, 1, 1, False, False),
-    (3, 1, 1, 2, False, True),
-    (4, 2, 1, 2, False, False),
-    (4, 2, 1, 3, False, True),
-    (5, 1, 1, 2, False, False),
-    (5, 1, 1, 3, False, True),
-    (3, 1, 2, 2, False, False),
-    (3, 1, 2, 3, True, True),
-    (2, 1, 2, 2, True, True),
-    (4, 1, 2, 3, False, False),
-    (3, 2, 2, 0, True, True),
-]
-
-SEEN_ON_THREE_AXES = [
-    (3, 1, 1, 1, False, False),
-    (3, 1, 1, 2, True, True),
-    (4, 2, 1, 2, False, False),
-    (5, 2, 1, 3, True, True),
-    (3, 1, 2, 0, True, False),
-    (3, 1, 2, 2, True, True),
-    (3, 2, 2, 0, True, True),
+    (2, 3, 1, 1, 1, False, False),
+    (2, 3, 1, 1, 2, False, True),
+    (2, 4, 2, 1, 2, False, False),
+    (2, 4, 2, 1, 3, False, True),
+    (2, 5, 1, 1, 2, False, False),
+    (2, 5, 1, 1, 3, False, True),
+    (2, 3, 1, 2, 2, False, False),
+    (2, 3, 1, 2, 3, True, True),
+    (2, 2, 1, 2, 2, True, True),
+    (2, 4, 1, 2, 3, False, False),
+    (2, 3, 2, 2, 0, True, True),
+    (3, 3, 1, 1, 1, False, False),
+    (3, 3, 1, 1, 2, True, True),
+    (3, 4, 2, 1, 2, False, False),
+    (3, 5, 2, 1, 3, True, True),
+    (3, 3, 1, 2, 0, True, False),
+    (3, 3, 1, 2, 2, True, True),
+    (3, 3, 2, 2, 0, True, True),
 ]
 
 
-@pytest.mark.parametrize(("taps", "stride", "dilation", "pad", "f32", "bf16"), SEEN)
-def test_as_the_log_says(taps: int, stride: int, dilation: int, pad: int, f32: bool, bf16: bool) -> None:
-    axes = [(taps, stride, dilation, pad, pad)] * 2
-    assert gradients.by_gemm(axes, narrow=False) == f32
-    assert gradients.by_gemm(axes, narrow=True) == bf16
-
-
-@pytest.mark.parametrize(("taps", "stride", "dilation", "pad", "f32", "bf16"), SEEN_ON_THREE_AXES)
-def test_three_axes_as_the_log_says(taps: int, stride: int, dilation: int, pad: int, f32: bool, bf16: bool) -> None:
-    axes = [(taps, stride, dilation, pad, pad)] * 3
-    assert gradients.by_gemm(axes, narrow=False) == f32
-    assert gradients.by_gemm(axes, narrow=True) == bf16
+@pytest.mark.parametrize(("axes", "taps", "stride", "dilation", "pad", "f32", "bf16"), SEEN)
+def test_as_the_log_says(axes: int, taps: int, stride: int, dilation: int, pad: int, f32: bool, bf16: bool) -> None:
+    windows = [(taps, stride, dilation, pad, pad)] * axes
+    assert gradients.by_gemm(windows, narrow=False) == f32
+    assert gradients.by_gemm(windows, narrow=True) == bf16
 
 
 def _problem(pad: int, dtype: str, rank: int = 2) -> ConvProblem:
