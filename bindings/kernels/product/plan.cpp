@@ -174,7 +174,7 @@ SplitWork work_of(const ProductParams& params, const TargetGroup& group, int64_t
 // Returns the work on the products of a group's planes, whose tiles threads share.
 SplitWork plane_work(const ProductParams& params, const TargetGroup& group) {
     const int64_t columns = group.target_count * params.dst.channels, tiles = tiles_of(params, group);
-    const int64_t panel = params.dot == nullptr ? code().panel : kDotColumns;
+    const int64_t panel = panels(params.dot).columns;
     const auto wide = static_cast<double>(panel);
     const auto depth = static_cast<double>(params.src.segments * params.src.channels);
     SplitWork work{
